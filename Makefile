@@ -1,0 +1,38 @@
+# Front door. Everything real is in CMakeLists.txt; this names the usual jobs.
+CMAKE_FLAGS ?=
+JOBS        ?= $(shell nproc)
+
+.PHONY: help setup build demo test test-long bench format clean
+
+help:
+	@echo "make build      install what is missing, configure and compile: build/mac"
+	@echo "make demo       build, then run the main job on Burgers' equation"
+	@echo "make test       build and run all tests"
+	@echo "make test-long  the studies that take longer than the test suite may"
+	@echo "make bench      measure the hot paths"
+	@echo "make format     clang-format all sources"
+
+setup:
+	@scripts/setup
+
+build: setup
+	@cmake --preset release $(CMAKE_FLAGS)
+	@cmake --build build --parallel $(JOBS)
+
+demo: build
+	@scripts/demo
+
+test: build
+	@ctest --test-dir build --output-on-failure --parallel $(JOBS) --label-exclude long
+
+test-long: build
+	@ctest --test-dir build --output-on-failure --label-regex long
+
+bench: build
+	@build/bench/mac_bench
+
+format:
+	@git ls-files '*.cpp' '*.hpp' '*.h' '*.cu' '*.cuh' | xargs -r clang-format -i
+
+clean:
+	rm -rf build build-*

@@ -1,0 +1,17 @@
+execute_process(COMMAND git -C ${SOURCE_DIR} rev-parse --short=12 HEAD
+                OUTPUT_VARIABLE commit OUTPUT_STRIP_TRAILING_WHITESPACE ERROR_QUIET RESULT_VARIABLE status)
+if(NOT status EQUAL 0)
+  set(commit "unknown")
+endif()
+set(text "#include <mac/version.hpp>\n
+namespace mac {\n
+const char* version() { return \"${VERSION}\"; }\n
+const char* commit() { return \"${commit}\"; }\n
+}  // namespace mac\n")
+set(old "")
+if(EXISTS ${OUTPUT})
+  file(READ ${OUTPUT} old)
+endif()
+if(NOT old STREQUAL text)
+  file(WRITE ${OUTPUT} "${text}")
+endif()

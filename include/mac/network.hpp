@@ -1,0 +1,147 @@
+// The closure network: its shape, its parameters, and what an engine computes.
+//
+//   h = SiLU(Linear(d_in -> d_model)(x))
+//   n_blocks times:  h = h + Layer(LayerNorm(h))        Layer = Mamba (Mamba-1) or GRU
+//   y = Linear(d_model -> d_out)(SiLU(Linear(d_model -> d_model)(LayerNorm(h))))
+//
+// Arrays are row-major. A batch of sequences x is (batch, time, d_in), y is (batch, time, d_out). A recurrent
+// state is (batch, state_size): one contiguous run of numbers per sample, the same in every engine and mode.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace mac {
+
+enum class LayerKind { mamba, gru };
+
+std::string_view to_string(LayerKind kind);
+LayerKind layer_kind_from(std::string_view name);  // throws UsageError
+
+struct NetworkShape {
+  LayerKind kind = LayerKind::mamba;
+  std::size_t d_in = 0;
+  std::size_t d_out = 0;
+  std::size_t d_model = 0;
+  std::size_t n_blocks = 0;
+  std::size_t d_state = 0;  // Mamba only; 0 for a GRU
+
+  static constexpr std::size_t d_conv = 4;
+  std::size_t d_inner() const { return 2 * d_model; }
+  std::size_t dt_rank() const { return (d_model + 15) / 16; }
+
+  /// Numbers in one sample's recurrent state, block after block:
+  /// Mamba: the last d_conv-1 inputs of the convolution, oldest first, (d_conv-1, d_inner), then the
+  /// state-space state (d_state, d_inner). GRU: the hidden state (d_model).
+  std::size_t state_size() const;
+
+  bool operator==(const NetworkShape&) const = default;
+};
+
+/// Throws UsageError unless all sizes are positive and small enough to be meant.
+void validate(const NetworkShape& shape);
+
+struct TensorSpec {
+  std::string name;                // as in a PyTorch state_dict of the same network
+  std::vector<std::size_t> shape;  // row-major
+  std::size_t offset = 0;          // of the first element in the flat parameter array
+  std::size_t size = 0;            // number of elements
+};
+
+/// Where each named tensor lies in the one flat array that holds all parameters (and likewise gradients and
+/// optimiser moments).
+class ParameterLayout {
+ public:
+  explicit ParameterLayout(const NetworkShape& shape);
+
+  std::span<const TensorSpec> tensors() const { return tensors_; }
+  std::size_t size() const { return size_; }
+  const TensorSpec& at(std::string_view name) const;  // throws Error naming the tensor
+
+ private:
+  std::vector<TensorSpec> tensors_;
+  std::size_t size_ = 0;
+};
+
+std::size_t parameter_count(const NetworkShape& shape);
+
+/// Freshly initialised parameters; the same seed gives the same values everywhere.
+std::vector<double> initial_parameters(const NetworkShape& shape, std::uint64_t seed);
+
+struct SequenceDims {
+  std::size_t batch = 0;
+  std::size_t time = 0;
+};
+
+/// What a forward pass leaves for its backward pass. Made by an engine for at most the given dims, reusable
+/// for any number of forward/backward pairs; several tapes may be open at once.
+class Tape {
+ public:
+  virtual ~Tape() = default;
+};
+
+template <class T>
+struct Gradients {
+  T* parameters = nullptr;         // (parameter_count); added to
+  T* x = nullptr;                  // (batch, time, d_in); overwritten; may be null
+  T* initial_state = nullptr;      // (batch, state_size); overwritten; may be null
+  const T* final_state = nullptr;  // (batch, state_size): dL/d(final state) coming in; null means zero
+};
+
+/// Sequence mode: whole batches of sequences, forward and backward. One engine is used by one caller at a
+/// time; it runs on at most the number of threads it was made with. Results don't depend on that number.
+template <class T>
+class SequenceEngine {
+ public:
+  virtual ~SequenceEngine() = default;
+
+  virtual const NetworkShape& shape() const = 0;
+  virtual std::unique_ptr<Tape> make_tape(SequenceDims largest) = 0;
+
+  /// A null initial_state means zeros; a null final_state is not wanted; a null tape means no backward pass
+  /// will follow.
+  virtual void forward(const T* parameters, SequenceDims dims, const T* x, T* y,
+                       const T* initial_state = nullptr, T* final_state = nullptr, Tape* tape = nullptr) = 0;
+
+  /// Parameters, dims, x and initial_state are those of the forward pass that filled the tape.
+  virtual void backward(const T* parameters, SequenceDims dims, const T* x, const T* initial_state,
+                        const T* grad_y, Tape& tape, const Gradients<T>& gradients) = 0;
+};
+
+/// Plain loops: the readable definition of the network, and the yardstick of every other engine.
+template <class T>
+std::unique_ptr<SequenceEngine<T>> make_reference_engine(const NetworkShape& shape);
+
+/// SIMD and threads.
+template <class T>
+std::unique_ptr<SequenceEngine<T>> make_cpu_engine(const NetworkShape& shape, int threads);
+
+/// Step mode for rollouts: one time step for a batch. The weights are packed once; the object never changes
+/// afterwards, so any number of threads may step different states on one StepEngine. step() does not allocate
+/// and starts no thread unless threads > 1.
+template <class T>
+class StepEngine {
+ public:
+  StepEngine(const NetworkShape& shape, std::span<const T> parameters);
+  ~StepEngine();
+  StepEngine(StepEngine&&) noexcept;
+  StepEngine& operator=(StepEngine&&) noexcept;
+
+  const NetworkShape& shape() const;
+  std::size_t state_size() const { return shape().state_size(); }
+
+  /// x (batch, d_in) -> y (batch, d_out); state (batch, state_size) is advanced in place. A new state is
+  /// zeros.
+  void step(std::size_t batch, const T* x, T* y, T* state, int threads = 1) const;
+
+ private:
+  struct Packed;
+  std::unique_ptr<const Packed> packed_;
+};
+
+}  // namespace mac

@@ -1,0 +1,46 @@
+// Counter-based random numbers (Philox 4x32-10 from Random123).
+//
+// A stream is named by (seed, purpose, index): trajectory 17 of the test split, tensor 3 of a network, the
+// noise of training step 900. Streams are independent of each other and of the order in which they are used,
+// so results don't depend on the thread count or on what else is computed.
+#pragma once
+
+#include <array>
+#include <cstdint>
+
+namespace mac {
+
+/// What a stream is for. The values are part of the file formats: never renumber.
+enum class Purpose : std::uint32_t {
+  train_data = 0,
+  validation_data = 1,
+  test_data = 2,
+  ood_data = 3,
+  weights = 16,
+  batches = 17,
+  noise = 18,
+  augmentation = 19,
+  stochastic_closure = 20,
+  diagnosis = 21,
+};
+
+class RandomStream {
+ public:
+  RandomStream(std::uint64_t seed, Purpose purpose, std::uint32_t index);
+
+  std::uint32_t bits();                      // 32 uniform bits
+  double uniform();                          // in [0, 1), 53 bits
+  double uniform(double low, double high);   // in [low, high)
+  double normal();                           // standard normal (Box–Muller)
+  std::uint64_t below(std::uint64_t bound);  // in 0..bound-1, unbiased
+
+ private:
+  std::array<std::uint32_t, 2> key_;
+  std::array<std::uint32_t, 4> counter_;
+  std::array<std::uint32_t, 4> block_{};
+  unsigned used_ = 4;  // words of block_ already handed out
+  double spare_normal_ = 0;
+  bool has_spare_ = false;
+};
+
+}  // namespace mac

@@ -1,0 +1,104 @@
+// A dynamical system: the full model, the reduced model, and the closure between them.
+//
+//   full:     dz/dt = R(z),            resolved variables y = P z
+//   reduced:  dy/dt = R^(y) + C        the closure C makes it exact
+#pragma once
+
+#include <cstddef>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace mac {
+
+class RandomStream;
+class ConfigTable;  // a checked table of the experiment file, see mac/config.hpp
+
+/// How a split's trajectories start; each system reads its own from the experiment (`initial = ...`).
+class InitialCondition {
+ public:
+  virtual ~InitialCondition() = default;
+  /// The whole unresolved-and-resolved initial state of trajectory `index`.
+  virtual void sample(std::size_t index, RandomStream& random, std::span<double> full_state) const = 0;
+  /// Number of trajectories a fixed list of states provides; none: any number.
+  virtual std::optional<std::size_t> count() const { return std::nullopt; }
+  /// Name of trajectory `index` if it has one ("sin x"), else empty.
+  virtual std::string label(std::size_t /*index*/) const { return {}; }
+};
+
+/// One trajectory of the full model at a time. Not shared between threads: each thread makes its own.
+class FullSolver {
+ public:
+  virtual ~FullSolver() = default;
+
+  /// Puts the solver at time 0 in the given full state and clears the closure integral.
+  virtual void start(std::span<const double> full_state) = 0;
+  /// Advances by the solver's dt, adding the closure's integral over the step, computed with the stages and
+  /// weights of the integrator itself.
+  virtual void step() = 0;
+
+  virtual std::span<const double> state() const = 0;
+  virtual void resolved(std::span<double> out) const = 0;
+  virtual void closure(std::span<double> out) const = 0;
+  /// The closure's integral since start() or the last take; taking it resets it to zero.
+  virtual void take_closure_integral(std::span<double> out) = 0;
+};
+
+/// A quantity of the full state worth watching (energy, an invariant).
+struct Diagnostic {
+  std::string name;
+  double value = 0;
+  bool conserved = false;  // by the exact flow
+};
+
+/// A transformation under which the system is equivariant: if y(t), C(t) is a solution, so is its image.
+struct Symmetry {
+  enum class Kind {
+    fourier_translation,  // theta_k -> theta_k e^{ika}, a in [0, 2 pi), state ordered phi_1..phi_M
+                          // psi_1..psi_M
+    fourier_reflection,   // theta_k -> -conj(theta_k):  phi -> -phi
+    cyclic_shift,         // y_k -> y_{k+s}, s in 0..N-1
+  };
+  Kind kind;
+};
+
+class System {
+ public:
+  virtual ~System() = default;
+
+  virtual std::string_view name()
+      const = 0;  // as in the experiment: "burgers", "kdv", "lorenz96", "power_grid"
+  virtual const std::vector<std::string>& resolved_names() const = 0;
+  virtual const std::vector<std::string>& closure_names() const = 0;
+  std::size_t resolved_size() const { return resolved_names().size(); }
+  std::size_t closure_size() const { return closure_names().size(); }
+  /// closure component j is added to resolved equation closure_targets()[j].
+  virtual std::span<const std::size_t> closure_targets() const = 0;
+  virtual std::vector<Symmetry> symmetries() const { return {}; }
+  /// Number of Fourier modes if the resolved variables are phi_1..phi_M psi_1..psi_M of a real field on
+  /// [0, 2 pi); 0 if there is no such field. Then ||u||^2 = 4 pi sum |theta_k|^2.
+  virtual std::size_t fourier_modes() const { return 0; }
+
+  // The reduced model.
+  virtual void reduced_rhs(const double* y, double* dydt) const = 0;
+  /// grad_y += (dR^/dy)^T adjoint, exactly (dual numbers through the same templated equations).
+  virtual void reduced_rhs_vjp(const double* y, const double* adjoint, double* grad_y) const = 0;
+
+  // The full model.
+  virtual std::size_t full_size() const = 0;
+  /// Largest stable solver step, if one is known; used to refuse an experiment that cannot work.
+  virtual std::optional<double> largest_stable_dt() const { return std::nullopt; }
+  virtual std::unique_ptr<FullSolver> make_solver(double dt) const = 0;
+  /// Reads `initial` of a split; null: the system's default distribution.
+  virtual std::unique_ptr<InitialCondition> initial_condition(const ConfigTable* initial) const = 0;
+  virtual std::vector<Diagnostic> diagnostics(std::span<const double> full_state) const = 0;
+};
+
+/// The system that an experiment's [system] table describes. Throws UsageError naming file, line and key.
+std::unique_ptr<System> make_system(const ConfigTable& table);
+std::vector<std::string> system_names();
+
+}  // namespace mac
