@@ -1,1 +1,49 @@
-int main() { return 0; }
+// mac: simulate, learn the closure, roll out, evaluate. One command a stage; see docs/cli.md.
+#include <fmt/format.h>
+
+#include <cstdio>
+#include <exception>
+#include <mac/error.hpp>
+#include <mac/version.hpp>
+
+#include "cli/commands.hpp"
+
+namespace mac::cli {
+
+void add_common(CLI::App& command, Common& common, bool with_json) {
+  command.add_option("--threads", common.threads, "Number of threads (default: all cores)")
+      ->check(CLI::Range(1, 4096))
+      ->type_name("N");
+  command.add_flag("--quiet", common.quiet, "No progress, only results and errors");
+  if (with_json)
+    command.add_option("--json", common.json, "Write the results as JSON to FILE (- for standard output)")
+        ->type_name("FILE");
+}
+
+namespace {
+
+int run(int argc, char** argv) {
+  CLI::App program{"MAC learns the missing part of a reduced-order model.", "mac"};
+  program.set_version_flag("--version", [] { return version_text(); });
+  program.require_subcommand(1);
+  program.failure_message([](const CLI::App* app, const CLI::Error& error) {
+    return fmt::format("mac: {}\nRun '{} --help' for usage.\n", error.what(), app->get_display_name());
+  });
+  try {
+    program.parse(argc, argv);
+    return 0;
+  } catch (const CLI::ParseError& error) {
+    return program.exit(error) == 0 ? 0 : 2;
+  } catch (const UsageError& error) {
+    fmt::print(stderr, "mac: {}\n", error.what());
+    return 2;
+  } catch (const std::exception& error) {
+    fmt::print(stderr, "mac: {}\n", error.what());
+    return 1;
+  }
+}
+
+}  // namespace
+}  // namespace mac::cli
+
+int main(int argc, char** argv) { return mac::cli::run(argc, argv); }

@@ -1,0 +1,20 @@
+#include <H5public.h>
+#include <fftw3.h>
+#include <fmt/format.h>
+#include <hwy/targets.h>
+#include <omp.h>
+
+#include <mac/version.hpp>
+
+namespace mac {
+
+std::string version_text() {
+  return fmt::format(
+      "mac {} (commit {})\n"
+      "compiler  {} {}\n"
+      "features  OpenMP {}, HDF5 {}.{}.{}, {}, SIMD up to {} on this machine",
+      version(), commit(), "GCC-compatible", __VERSION__, _OPENMP, H5_VERS_MAJOR, H5_VERS_MINOR,
+      H5_VERS_RELEASE, fftw_version, hwy::TargetName(hwy::SupportedTargets() & -hwy::SupportedTargets()));
+}
+
+}  // namespace mac
