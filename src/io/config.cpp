@@ -1,0 +1,265 @@
+#include <fmt/format.h>
+#include <toml++/toml.h>
+
+#include <algorithm>
+#include <cmath>
+#include <filesystem>
+#include <fstream>
+#include <mac/config.hpp>
+#include <mac/error.hpp>
+#include <map>
+#include <set>
+#include <sstream>
+
+#include "io/nearest.hpp"
+
+namespace mac {
+
+namespace detail {
+
+/// The file a table came from; shared by all its tables.
+struct ConfigFile {
+  std::string name;
+  std::string text;
+  toml::table root;
+};
+
+struct ConfigNode {
+  std::shared_ptr<ConfigFile> file;
+  const toml::table* table = nullptr;
+  std::string path;
+  std::set<std::string, std::less<>> known;  // keys somebody asked for
+  std::map<std::string, std::vector<ConfigTable>, std::less<>>
+      children;  // tables handed out, checked as well
+};
+
+}  // namespace detail
+
+namespace {
+
+using detail::ConfigNode;
+
+std::string joined(const std::string& path, std::string_view key) {
+  if (path.empty() || key.empty()) return path + std::string(key);
+  return fmt::format("{}.{}", path, key);
+}
+
+std::string_view type_name(const toml::node& node) {
+  switch (node.type()) {
+    case toml::node_type::table:
+      return "a table";
+    case toml::node_type::array:
+      return "an array";
+    case toml::node_type::string:
+      return "a string";
+    case toml::node_type::integer:
+      return "an integer";
+    case toml::node_type::floating_point:
+      return "a number";
+    case toml::node_type::boolean:
+      return "true or false";
+    default:
+      return "a date or time";
+  }
+}
+
+std::string describe(const Range& range) {
+  if (range.high < any_number.high)
+    return fmt::format("a number in {}{}, {}]", range.exclusive_low ? "(" : "[", range.low, range.high);
+  if (range.low > any_number.low)
+    return fmt::format("a number {} {}", range.exclusive_low ? ">" : ">=", range.low);
+  return "a number";
+}
+
+/// The value under `key`, or null; the key counts as asked for.
+const toml::node* look_up(ConfigNode& node, std::string_view key) {
+  node.known.emplace(key);
+  return node.table->get(key);
+}
+
+std::shared_ptr<ConfigNode> child_of(const ConfigNode& parent, const toml::table* table, std::string path) {
+  auto child = std::make_shared<ConfigNode>();
+  child->file = parent.file;
+  child->table = table;
+  child->path = std::move(path);
+  return child;
+}
+
+}  // namespace
+
+ConfigTable::ConfigTable(std::shared_ptr<detail::ConfigNode> node) : node_(std::move(node)) {}
+
+ConfigTable ConfigTable::parse(std::string_view text, const std::string& file) {
+  auto source = std::make_shared<detail::ConfigFile>();
+  source->name = file;
+  source->text = std::string(text);
+  try {
+    source->root = toml::parse(source->text, file);
+  } catch (const toml::parse_error& error) {
+    throw UsageError("{}:{}: not valid TOML: {}", file, error.source().begin.line, error.description());
+  }
+  auto node = std::make_shared<ConfigNode>();
+  node->table = &source->root;
+  node->file = std::move(source);
+  return ConfigTable(std::move(node));
+}
+
+ConfigTable ConfigTable::read(const std::string& path) {
+  std::ifstream stream(path, std::ios::binary);
+  if (!stream || std::filesystem::is_directory(path))
+    throw UsageError("{}: cannot read this experiment file", path);
+  std::ostringstream text;
+  text << stream.rdbuf();
+  return parse(text.str(), path);
+}
+
+const std::string& ConfigTable::text() const { return node_->file->text; }
+const std::string& ConfigTable::file() const { return node_->file->name; }
+std::string ConfigTable::path() const { return node_->path; }
+int ConfigTable::line() const { return static_cast<int>(node_->table->source().begin.line); }
+
+void ConfigTable::fail(std::string_view key, const std::string& sentence) const {
+  const toml::node* value = key.empty() ? nullptr : node_->table->get(key);
+  const auto line = value ? value->source().begin.line : node_->table->source().begin.line;
+  const std::string where = joined(node_->path, key);
+  throw UsageError("{}:{}: {}{}{}", file(), std::max(line, decltype(line){1}), where,
+                   where.empty() ? "" : ": ", sentence);
+}
+
+bool ConfigTable::has(std::string_view key) const { return look_up(*node_, key) != nullptr; }
+
+double ConfigTable::number(std::string_view key, Range range) const {
+  const toml::node* node = look_up(*node_, key);
+  if (!node) fail(key, fmt::format("is missing; expected {}", describe(range)));
+  if (!node->is_number()) fail(key, fmt::format("is {}, expected {}", type_name(*node), describe(range)));
+  const double value = *node->value<double>();
+  const bool inside = value <= range.high && (range.exclusive_low ? value > range.low : value >= range.low);
+  if (!inside || !std::isfinite(value)) fail(key, fmt::format("is {}, expected {}", value, describe(range)));
+  return value;
+}
+
+std::int64_t ConfigTable::integer(std::string_view key, std::int64_t low, std::int64_t high) const {
+  const std::string expected = high == INT64_MAX ? fmt::format("expected an integer >= {}", low)
+                                                 : fmt::format("expected an integer in [{}, {}]", low, high);
+  const toml::node* node = look_up(*node_, key);
+  if (!node) fail(key, "is missing; " + expected);
+  if (!node->is_integer()) fail(key, fmt::format("is {}, {}", type_name(*node), expected));
+  const std::int64_t value = node->as_integer()->get();
+  if (value < low || value > high) fail(key, fmt::format("is {}, {}", value, expected));
+  return value;
+}
+
+bool ConfigTable::boolean(std::string_view key) const {
+  const toml::node* node = look_up(*node_, key);
+  if (!node) fail(key, "is missing; expected true or false");
+  if (!node->is_boolean()) fail(key, fmt::format("is {}, expected true or false", type_name(*node)));
+  return node->as_boolean()->get();
+}
+
+std::string ConfigTable::string(std::string_view key) const {
+  const toml::node* node = look_up(*node_, key);
+  if (!node) fail(key, "is missing; expected a string");
+  if (!node->is_string()) fail(key, fmt::format("is {}, expected a string", type_name(*node)));
+  return node->as_string()->get();
+}
+
+std::string ConfigTable::choice(std::string_view key, const std::vector<std::string>& allowed) const {
+  const std::string value = string(key);
+  if (std::find(allowed.begin(), allowed.end(), value) != allowed.end()) return value;
+  fail(key, fmt::format("is \"{}\", expected one of {}{}", value, fmt::join(allowed, ", "),
+                        suggestion(value, allowed)));
+}
+
+std::vector<double> ConfigTable::numbers(std::string_view key, std::optional<std::size_t> count) const {
+  const std::string expected =
+      count ? fmt::format("expected {} numbers", *count) : "expected an array of numbers";
+  const toml::node* node = look_up(*node_, key);
+  if (!node) fail(key, "is missing; " + expected);
+  if (!node->is_array()) fail(key, fmt::format("is {}, {}", type_name(*node), expected));
+  std::vector<double> values;
+  for (const toml::node& element : *node->as_array()) {
+    if (!element.is_number() || !std::isfinite(*element.value<double>()))
+      fail(key, fmt::format("has an element that is {}, {}", type_name(element), expected));
+    values.push_back(*element.value<double>());
+  }
+  if (count && values.size() != *count)
+    fail(key, fmt::format("has {} elements, {}", values.size(), expected));
+  return values;
+}
+
+std::vector<std::string> ConfigTable::strings(std::string_view key) const {
+  const toml::node* node = look_up(*node_, key);
+  if (!node) fail(key, "is missing; expected an array of strings");
+  if (!node->is_array()) fail(key, fmt::format("is {}, expected an array of strings", type_name(*node)));
+  std::vector<std::string> values;
+  for (const toml::node& element : *node->as_array()) {
+    if (!element.is_string())
+      fail(key, fmt::format("has an element that is {}, expected strings", type_name(element)));
+    values.push_back(element.as_string()->get());
+  }
+  return values;
+}
+
+ConfigTable ConfigTable::table(std::string_view key) const {
+  const toml::node* node = look_up(*node_, key);
+  if (!node) fail("", fmt::format("the table [{}] is missing", joined(node_->path, key)));
+  if (!node->is_table()) fail(key, fmt::format("is {}, expected a table", type_name(*node)));
+  auto& handed_out = node_->children[std::string(key)];
+  if (handed_out.empty())
+    handed_out.push_back(ConfigTable(child_of(*node_, node->as_table(), joined(node_->path, key))));
+  return handed_out.front();
+}
+
+std::vector<ConfigTable> ConfigTable::tables(std::string_view key) const {
+  const toml::node* node = look_up(*node_, key);
+  if (!node) return {};
+  if (!node->is_array_of_tables())
+    fail(key, fmt::format("is {}, expected tables [[{}]]", type_name(*node), joined(node_->path, key)));
+  auto& handed_out = node_->children[std::string(key)];
+  if (handed_out.empty()) {
+    for (const toml::node& element : *node->as_array()) {
+      const std::string path = fmt::format("{}[{}]", joined(node_->path, key), handed_out.size());
+      handed_out.push_back(ConfigTable(child_of(*node_, element.as_table(), path)));
+    }
+  }
+  return handed_out;
+}
+
+double ConfigTable::number_or(std::string_view key, double fallback, Range range) const {
+  return has(key) ? number(key, range) : fallback;
+}
+
+std::int64_t ConfigTable::integer_or(std::string_view key, std::int64_t fallback, std::int64_t low,
+                                     std::int64_t high) const {
+  return has(key) ? integer(key, low, high) : fallback;
+}
+
+bool ConfigTable::boolean_or(std::string_view key, bool fallback) const {
+  return has(key) ? boolean(key) : fallback;
+}
+
+std::string ConfigTable::string_or(std::string_view key, const std::string& fallback) const {
+  return has(key) ? string(key) : fallback;
+}
+
+std::string ConfigTable::choice_or(std::string_view key, const std::string& fallback,
+                                   const std::vector<std::string>& allowed) const {
+  return has(key) ? choice(key, allowed) : fallback;
+}
+
+std::optional<ConfigTable> ConfigTable::table_if(std::string_view key) const {
+  if (!has(key)) return std::nullopt;
+  return table(key);
+}
+
+void ConfigTable::reject_unknown_keys() const {
+  for (const auto& [key, value] : *node_->table) {
+    if (node_->known.contains(key.str())) continue;
+    const std::vector<std::string> known(node_->known.begin(), node_->known.end());
+    fail(key.str(), "unknown key" + suggestion(key.str(), known));
+  }
+  for (const auto& [key, tables] : node_->children)
+    for (const ConfigTable& table : tables) table.reject_unknown_keys();
+}
+
+}  // namespace mac
