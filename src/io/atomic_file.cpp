@@ -1,0 +1,80 @@
+#include "io/atomic_file.hpp"
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+#include <mac/error.hpp>
+
+namespace mac {
+
+namespace fs = std::filesystem;
+
+namespace {
+
+/// Closes itself.
+class Descriptor {
+ public:
+  Descriptor(const std::string& path, int flags) : fd_(::open(path.c_str(), flags | O_CLOEXEC, 0666)) {}
+  ~Descriptor() {
+    if (fd_ >= 0) ::close(fd_);
+  }
+  Descriptor(const Descriptor&) = delete;
+  Descriptor& operator=(const Descriptor&) = delete;
+  bool is_open() const { return fd_ >= 0; }
+  int get() const { return fd_; }
+
+ private:
+  int fd_;
+};
+
+std::string reason() { return std::strerror(errno); }
+
+}  // namespace
+
+AtomicFile::AtomicFile(const fs::path& final_path)
+    : final_(final_path.string()), temporary_(fmt::format("{}.partial-{}", final_, ::getpid())) {
+  if (final_.empty()) throw UsageError("the name of the output file is empty");
+  if (fs::is_directory(final_path)) throw UsageError("{}: is a folder, expected the name of a file", final_);
+  const Descriptor file(temporary_, O_CREAT | O_WRONLY | O_TRUNC);
+  if (!file.is_open()) throw Error("{}: cannot be written: {}", final_, reason());
+}
+
+AtomicFile::~AtomicFile() {
+  std::error_code ignored;
+  if (!committed_) fs::remove(temporary_, ignored);
+}
+
+void AtomicFile::commit() {
+  {
+    const Descriptor file(temporary_, O_RDONLY);
+    if (!file.is_open() || ::fsync(file.get()) != 0)
+      throw Error("{}: cannot be synced: {}", final_, reason());
+  }
+  std::error_code failure;
+  fs::rename(temporary_, final_, failure);
+  if (failure) throw Error("{}: cannot be put in place: {}", final_, failure.message());
+  committed_ = true;
+  // The rename itself reaches the disk with its folder; not every file system allows this, so no error.
+  const fs::path parent = fs::path(final_).parent_path();
+  const Descriptor folder(parent.empty() ? "." : parent.string(), O_RDONLY | O_DIRECTORY);
+  if (folder.is_open()) ::fsync(folder.get());
+}
+
+void write_file_atomically(const fs::path& path, std::string_view bytes) {
+  AtomicFile file(path);
+  {
+    const Descriptor out(file.temporary_path(), O_WRONLY);
+    if (!out.is_open()) throw Error("{}: cannot be written: {}", path.string(), reason());
+    while (!bytes.empty()) {
+      const ssize_t written = ::write(out.get(), bytes.data(), bytes.size());
+      if (written < 0 && errno == EINTR) continue;
+      if (written < 0) throw Error("{}: cannot be written: {}", path.string(), reason());
+      bytes.remove_prefix(static_cast<std::size_t>(written));
+    }
+  }
+  file.commit();
+}
+
+}  // namespace mac

@@ -1,0 +1,31 @@
+// A file that appears under its name only when it is complete.
+#pragma once
+
+#include <filesystem>
+#include <string>
+
+namespace mac {
+
+/// Write to temporary_path(), then commit(): the data are synced and renamed to the final name. Without a
+/// commit (an exception, an interrupt) the temporary is removed and the old file, if any, stays as it was.
+class AtomicFile {
+ public:
+  /// Throws Error if the folder does not exist or cannot be written.
+  explicit AtomicFile(const std::filesystem::path& final_path);
+  ~AtomicFile();
+  AtomicFile(const AtomicFile&) = delete;
+  AtomicFile& operator=(const AtomicFile&) = delete;
+
+  const std::string& temporary_path() const { return temporary_; }
+  void commit();
+
+ private:
+  std::string final_;
+  std::string temporary_;
+  bool committed_ = false;
+};
+
+/// The whole of `bytes` as a file, atomically.
+void write_file_atomically(const std::filesystem::path& path, std::string_view bytes);
+
+}  // namespace mac

@@ -1,0 +1,87 @@
+#include <unistd.h>
+
+#include <atomic>
+#include <csignal>
+#include <cstdio>
+#include <mac/progress.hpp>
+
+namespace mac {
+
+namespace {
+
+std::atomic<bool> stop_asked{false};
+
+void on_signal(int signal) {
+  stop_asked = true;
+  std::signal(signal, SIG_DFL);
+}
+
+constexpr auto silence = std::chrono::seconds(2);
+constexpr auto redraw_interval = std::chrono::milliseconds(100);
+constexpr auto line_interval = std::chrono::seconds(10);
+
+}  // namespace
+
+std::string human_duration(double seconds) {
+  if (seconds < 60) return fmt::format("{:.1f} s", seconds);
+  const long whole = static_cast<long>(seconds + 0.5);
+  if (whole < 3600) return fmt::format("{} min {:02} s", whole / 60, whole % 60);
+  return fmt::format("{} h {:02} min", whole / 3600, whole % 3600 / 60);
+}
+
+Progress::Progress(std::string label, std::size_t total, bool quiet)
+    : label_(std::move(label)),
+      total_(total),
+      quiet_(quiet),
+      terminal_(::isatty(STDERR_FILENO) == 1),
+      start_(Clock::now()),
+      next_draw_(start_ + silence) {}
+
+Progress::~Progress() {
+  if (drawn_ && terminal_) fmt::print(stderr, "\r\033[K");
+  if (drawn_ && done_ == total_) {
+    const double seconds = std::chrono::duration<double>(Clock::now() - start_).count();
+    fmt::print(stderr, "{}: done in {}\n", label_, human_duration(seconds));
+  }
+}
+
+void Progress::advance(std::size_t count) {
+  const std::lock_guard lock(mutex_);
+  done_ += count;
+  const auto now = Clock::now();
+  if (quiet_ || now < next_draw_ || done_ >= total_) return;
+  draw(now);
+}
+
+void Progress::note(std::string text) {
+  const std::lock_guard lock(mutex_);
+  note_ = std::move(text);
+}
+
+void Progress::draw(Clock::time_point now) {
+  const double elapsed = std::chrono::duration<double>(now - start_).count();
+  const double fraction = static_cast<double>(done_) / static_cast<double>(total_);
+  const std::string left = done_ > 0 ? human_duration(elapsed * (1 - fraction) / fraction) : "?";
+  const std::string line = fmt::format("{}: {}/{} ({:.0f} %), {} left{}{}", label_, done_, total_,
+                                       100 * fraction, left, note_.empty() ? "" : ", ", note_);
+  if (terminal_)
+    fmt::print(stderr, "\r\033[K{}", line);
+  else
+    fmt::print(stderr, "{}\n", line);
+  std::fflush(stderr);
+  drawn_ = true;
+  next_draw_ = now + (terminal_ ? Clock::duration(redraw_interval) : Clock::duration(line_interval));
+}
+
+void watch_interrupts() {
+  std::signal(SIGINT, on_signal);
+  std::signal(SIGTERM, on_signal);
+}
+
+bool interrupted() { return stop_asked; }
+
+void throw_if_interrupted() {
+  if (interrupted()) throw Interrupted();
+}
+
+}  // namespace mac
