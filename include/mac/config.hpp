@@ -46,6 +46,7 @@ class ConfigTable {
   std::string string(std::string_view key) const;
   std::string choice(std::string_view key, const std::vector<std::string>& allowed) const;
   std::vector<double> numbers(std::string_view key, std::optional<std::size_t> count = std::nullopt) const;
+  std::vector<std::vector<double>> number_lists(std::string_view key) const;  // [[0, 1], [0, 2]]
   std::vector<std::string> strings(std::string_view key) const;
   ConfigTable table(std::string_view key) const;
   std::vector<ConfigTable> tables(std::string_view key) const;  // [[key]]; empty when absent

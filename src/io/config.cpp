@@ -77,6 +77,17 @@ const toml::node* look_up(ConfigNode& node, std::string_view key) {
   return node.table->get(key);
 }
 
+/// The node's numbers, if it is an array of finite numbers and nothing else.
+std::optional<std::vector<double>> number_array(const toml::node& node) {
+  if (!node.is_array()) return std::nullopt;
+  std::vector<double> values;
+  for (const toml::node& element : *node.as_array()) {
+    if (!element.is_number() || !std::isfinite(*element.value<double>())) return std::nullopt;
+    values.push_back(*element.value<double>());
+  }
+  return values;
+}
+
 std::shared_ptr<ConfigNode> child_of(const ConfigNode& parent, const toml::table* table, std::string path) {
   auto child = std::make_shared<ConfigNode>();
   child->file = parent.file;
@@ -175,16 +186,25 @@ std::vector<double> ConfigTable::numbers(std::string_view key, std::optional<std
       count ? fmt::format("expected {} numbers", *count) : "expected an array of numbers";
   const toml::node* node = look_up(*node_, key);
   if (!node) fail(key, "is missing; " + expected);
+  const auto values = number_array(*node);
+  if (!values) fail(key, fmt::format("is {}, {}", type_name(*node), expected));
+  if (count && values->size() != *count)
+    fail(key, fmt::format("has {} elements, {}", values->size(), expected));
+  return *values;
+}
+
+std::vector<std::vector<double>> ConfigTable::number_lists(std::string_view key) const {
+  const std::string expected = "expected an array of arrays of numbers";
+  const toml::node* node = look_up(*node_, key);
+  if (!node) fail(key, "is missing; " + expected);
   if (!node->is_array()) fail(key, fmt::format("is {}, {}", type_name(*node), expected));
-  std::vector<double> values;
+  std::vector<std::vector<double>> lists;
   for (const toml::node& element : *node->as_array()) {
-    if (!element.is_number() || !std::isfinite(*element.value<double>()))
-      fail(key, fmt::format("has an element that is {}, {}", type_name(element), expected));
-    values.push_back(*element.value<double>());
+    const auto values = number_array(element);
+    if (!values) fail(key, fmt::format("has an element that is {}, {}", type_name(element), expected));
+    lists.push_back(*values);
   }
-  if (count && values.size() != *count)
-    fail(key, fmt::format("has {} elements, {}", values.size(), expected));
-  return values;
+  return lists;
 }
 
 std::vector<std::string> ConfigTable::strings(std::string_view key) const {

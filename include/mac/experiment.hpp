@@ -1,0 +1,67 @@
+// An experiment: one TOML file that describes a study from the system to the tables.
+#pragma once
+
+#include <cstdint>
+#include <mac/config.hpp>
+#include <mac/random.hpp>
+#include <mac/system.hpp>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace mac {
+
+/// One part of a data set.
+struct SplitPlan {
+  std::string name;  // train, validation, test, ood
+  Purpose purpose = Purpose::train_data;
+  std::size_t trajectories = 0;
+  double horizon = 0;         // length in time
+  std::size_t intervals = 0;  // saved intervals: horizon / (dt stride)
+  /// Trajectory i goes on where trajectory i of this split ended, instead of starting anew.
+  std::optional<std::string> continues;
+  std::shared_ptr<const InitialCondition> initial;
+};
+
+struct DataPlan {
+  double dt = 0;           // of the full model's solver
+  std::size_t stride = 1;  // solver steps between saved times
+  std::uint64_t seed = 0;
+  std::vector<SplitPlan> splits;  // in the order train, validation, test, ood
+
+  double closure_step() const { return dt * static_cast<double>(stride); }
+};
+
+/// How the closure is held over a step of the reduced model: constant, or extrapolated from the last two.
+enum class Hold { zero, linear };
+std::string_view to_string(Hold hold);
+Hold hold_from(std::string_view name);  // throws UsageError
+
+struct Interval {
+  double from = 0;
+  double to = 0;
+};
+/// "[0,1]", as in tables and JSON keys.
+std::string to_string(const Interval& interval);
+
+struct EvaluationPlan {
+  std::vector<Interval> intervals;      // for the test split
+  std::vector<Interval> ood_intervals;  // for the ood split
+};
+
+struct Experiment {
+  ConfigTable config;
+  std::shared_ptr<const System> system;
+  DataPlan data;
+  EvaluationPlan evaluation;
+
+  /// Both throw UsageError with file, line and key for anything that is not as it should be.
+  static Experiment read(const std::string& path);
+  static Experiment parse(const std::string& text, const std::string& file);
+
+ private:
+  explicit Experiment(ConfigTable table);
+};
+
+}  // namespace mac

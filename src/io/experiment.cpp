@@ -1,0 +1,140 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <mac/error.hpp>
+#include <mac/experiment.hpp>
+
+namespace mac {
+
+namespace {
+
+constexpr std::int64_t many = 1'000'000'000;
+
+/// horizon / step as a whole number; anything else is the user's mistake.
+std::size_t whole_intervals(const ConfigTable& table, std::string_view key, double horizon, double step) {
+  const double count = std::round(horizon / step);
+  // dt and horizon are decimal numbers in binary: allow their rounding, not a missing fraction of a step.
+  if (count < 1 || std::abs(count * step - horizon) > 1e-9 * horizon)
+    table.fail(key, fmt::format("is {}, which is not a multiple of dt * stride = {}", horizon, step));
+  if (count > static_cast<double>(many)) table.fail(key, "is more than a billion saved steps");
+  return static_cast<std::size_t>(count);
+}
+
+struct SplitKind {
+  const char* name;
+  Purpose purpose;
+};
+constexpr SplitKind split_kinds[] = {{"train", Purpose::train_data},
+                                     {"validation", Purpose::validation_data},
+                                     {"test", Purpose::test_data},
+                                     {"ood", Purpose::ood_data}};
+
+SplitPlan read_split(const ConfigTable& table, const SplitKind& kind, const DataPlan& data,
+                     const System& system) {
+  SplitPlan split;
+  split.name = kind.name;
+  split.purpose = kind.purpose;
+  split.horizon = table.number("horizon", positive);
+  split.intervals = whole_intervals(table, "horizon", split.horizon, data.closure_step());
+
+  if (table.has("continues")) {
+    std::vector<std::string> earlier;
+    for (const SplitPlan& other : data.splits) earlier.push_back(other.name);
+    if (earlier.empty()) table.fail("continues", "there is no earlier split to continue");
+    split.continues = table.choice("continues", earlier);
+    if (table.has("initial"))
+      table.fail("initial", "a split that continues another has no initial condition");
+    const auto parent = std::find_if(data.splits.begin(), data.splits.end(),
+                                     [&](const SplitPlan& other) { return other.name == *split.continues; });
+    split.trajectories = static_cast<std::size_t>(
+        table.integer_or("trajectories", static_cast<std::int64_t>(parent->trajectories), 1,
+                         static_cast<std::int64_t>(parent->trajectories)));
+    return split;
+  }
+
+  const auto initial = table.table_if("initial");
+  split.initial = system.initial_condition(initial ? &*initial : nullptr);
+  if (const auto count = split.initial->count()) {
+    split.trajectories = static_cast<std::size_t>(table.integer_or(
+        "trajectories", static_cast<std::int64_t>(*count), 1, static_cast<std::int64_t>(*count)));
+  } else {
+    split.trajectories = static_cast<std::size_t>(table.integer("trajectories", 1, many));
+  }
+  return split;
+}
+
+DataPlan read_data(const ConfigTable& table, const System& system) {
+  DataPlan data;
+  data.dt = table.number("dt", positive);
+  data.stride = static_cast<std::size_t>(table.integer_or("stride", 1, 1, many));
+  data.seed = static_cast<std::uint64_t>(table.integer_or("seed", 0, 0, INT64_MAX));
+  if (const auto limit = system.largest_stable_dt(); limit && data.dt > *limit)
+    table.fail("dt", fmt::format("is {}, but the {} solver is stable only up to {:.3g}", data.dt,
+                                 system.name(), *limit));
+  for (const SplitKind& kind : split_kinds)
+    if (const auto split = table.table_if(kind.name))
+      data.splits.push_back(read_split(*split, kind, data, system));
+  if (data.splits.empty())
+    table.fail("", "needs at least one of [data.train], [data.validation], [data.test], [data.ood]");
+  return data;
+}
+
+std::vector<Interval> read_intervals(const ConfigTable& table, std::string_view key, const DataPlan& data,
+                                     std::string_view split_name) {
+  const auto split = std::find_if(data.splits.begin(), data.splits.end(),
+                                  [&](const SplitPlan& other) { return other.name == split_name; });
+  if (!table.has(key)) {
+    if (split == data.splits.end()) return {};
+    return {{0, split->horizon}};
+  }
+  if (split == data.splits.end())
+    table.fail(key, fmt::format("there is no [data.{}] to evaluate", split_name));
+  std::vector<Interval> intervals;
+  for (const std::vector<double>& pair : table.number_lists(key)) {
+    if (pair.size() != 2 || pair[0] < 0 || pair[1] <= pair[0])
+      table.fail(key, "expected intervals [from, to] with 0 <= from < to");
+    if (pair[1] > split->horizon * (1 + 1e-9))
+      table.fail(key, fmt::format("reaches to t = {}, but [data.{}] ends at {}", pair[1], split_name,
+                                  split->horizon));
+    intervals.push_back({pair[0], pair[1]});
+  }
+  return intervals;
+}
+
+EvaluationPlan read_evaluation(const ConfigTable& root, const DataPlan& data) {
+  const ConfigTable table =
+      root.has("evaluation") ? root.table("evaluation") : ConfigTable::parse("", root.file());
+  return {read_intervals(table, "intervals", data, "test"),
+          read_intervals(table, "ood_intervals", data, "ood")};
+}
+
+}  // namespace
+
+std::string_view to_string(Hold hold) { return hold == Hold::zero ? "zero" : "linear"; }
+
+Hold hold_from(std::string_view name) {
+  for (const Hold hold : {Hold::zero, Hold::linear})
+    if (to_string(hold) == name) return hold;
+  throw UsageError("unknown hold \"{}\", expected zero or linear", name);
+}
+
+std::string to_string(const Interval& interval) {
+  return fmt::format("[{:g},{:g}]", interval.from, interval.to);
+}
+
+Experiment::Experiment(ConfigTable table)
+    : config(std::move(table)),
+      system(make_system(config.table("system"))),
+      data(read_data(config.table("data"), *system)),
+      evaluation(read_evaluation(config, data)) {
+  config.reject_unknown_keys();
+}
+
+Experiment Experiment::read(const std::string& path) { return Experiment(ConfigTable::read(path)); }
+
+Experiment Experiment::parse(const std::string& text, const std::string& file) {
+  return Experiment(ConfigTable::parse(text, file));
+}
+
+}  // namespace mac
