@@ -80,14 +80,15 @@ DataPlan read_data(const ConfigTable& table, const System& system) {
   return data;
 }
 
-std::vector<Interval> read_intervals(const ConfigTable& table, std::string_view key, const DataPlan& data,
-                                     std::string_view split_name) {
+std::vector<Interval> read_intervals(const std::optional<ConfigTable>& evaluation, std::string_view key,
+                                     const DataPlan& data, std::string_view split_name) {
   const auto split = std::find_if(data.splits.begin(), data.splits.end(),
                                   [&](const SplitPlan& other) { return other.name == split_name; });
-  if (!table.has(key)) {
+  if (!evaluation || !evaluation->has(key)) {
     if (split == data.splits.end()) return {};
     return {{0, split->horizon}};
   }
+  const ConfigTable& table = *evaluation;
   if (split == data.splits.end())
     table.fail(key, fmt::format("there is no [data.{}] to evaluate", split_name));
   std::vector<Interval> intervals;
@@ -103,8 +104,7 @@ std::vector<Interval> read_intervals(const ConfigTable& table, std::string_view 
 }
 
 EvaluationPlan read_evaluation(const ConfigTable& root, const DataPlan& data) {
-  const ConfigTable table =
-      root.has("evaluation") ? root.table("evaluation") : ConfigTable::parse("", root.file());
+  const auto table = root.table_if("evaluation");
   return {read_intervals(table, "intervals", data, "test"),
           read_intervals(table, "ood_intervals", data, "ood")};
 }

@@ -1,0 +1,73 @@
+// Data sets: making them from an experiment, and reading them.
+//
+// A data file is HDF5 with one group a split (train, validation, test, ood):
+//   time          (n_time)                 saved times
+//   resolved      (n_traj, n_time, d)      resolved variables
+//   closure       (n_traj, n_time, c)      closure at the saved times
+//   closure_mean  (n_traj, n_time-1, c)    its mean over the interval that follows each saved time
+// The root's attributes hold the experiment's text, the seed and the program's version: the file says what it
+// is and how to make it again.
+#pragma once
+
+#include <mac/experiment.hpp>
+#include <memory>
+#include <string>
+#include <vector>
+
+namespace mac {
+
+struct GenerateOptions {
+  int threads = 0;  // 0: all cores
+  bool quiet = false;
+};
+
+/// Simulates the full model and writes the data file. Trajectory i is the same bytes whatever the thread
+/// count and whatever else is generated. Memory: one trajectory per thread.
+void generate(const Experiment& experiment, const std::string& path, const GenerateOptions& options);
+
+/// One split of a data file. Reads are checked against the split's bounds.
+class DataSplit {
+ public:
+  DataSplit(DataSplit&&) noexcept;
+  ~DataSplit();
+
+  const std::string& name() const;
+  std::size_t trajectories() const;
+  std::size_t times() const;
+  std::size_t resolved_size() const;
+  std::size_t closure_size() const;
+  const std::vector<double>& time() const;
+  const std::string& label(std::size_t trajectory) const;  // "sin x", or empty
+
+  // `count` consecutive times of one trajectory, row-major (count, variables).
+  void read_resolved(std::size_t trajectory, std::size_t first, std::size_t count, double* out) const;
+  void read_closure(std::size_t trajectory, std::size_t first, std::size_t count, double* out) const;
+  void read_closure_mean(std::size_t trajectory, std::size_t first, std::size_t count, double* out) const;
+
+ private:
+  friend class DataFile;
+  struct Impl;
+  explicit DataSplit(std::unique_ptr<Impl> impl);
+  std::unique_ptr<Impl> impl_;
+};
+
+class DataFile {
+ public:
+  /// Throws Error naming the file and what is wrong with it.
+  static DataFile open(const std::string& path);
+  DataFile(DataFile&&) noexcept;
+  ~DataFile();
+
+  const std::string& path() const;
+  const Experiment& experiment() const;
+  std::vector<std::string> splits() const;
+  bool has(const std::string& split) const;
+  DataSplit split(const std::string& name) const;  // UsageError if the file has no such split
+
+ private:
+  struct Impl;
+  explicit DataFile(std::unique_ptr<Impl> impl);
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace mac

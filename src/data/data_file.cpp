@@ -1,0 +1,109 @@
+#include <algorithm>
+#include <mac/data.hpp>
+#include <mac/error.hpp>
+
+#include "data/provenance.hpp"
+#include "io/hdf5.hpp"
+
+namespace mac {
+
+struct DataSplit::Impl {
+  std::string name;
+  std::vector<double> time;
+  std::vector<std::string> labels;
+  h5::Dataset resolved, closure, closure_mean;
+};
+
+DataSplit::DataSplit(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
+DataSplit::DataSplit(DataSplit&&) noexcept = default;
+DataSplit::~DataSplit() = default;
+
+const std::string& DataSplit::name() const { return impl_->name; }
+std::size_t DataSplit::trajectories() const { return impl_->resolved.dims()[0]; }
+std::size_t DataSplit::times() const { return impl_->time.size(); }
+std::size_t DataSplit::resolved_size() const { return impl_->resolved.dims()[2]; }
+std::size_t DataSplit::closure_size() const { return impl_->closure.dims()[2]; }
+const std::vector<double>& DataSplit::time() const { return impl_->time; }
+const std::string& DataSplit::label(std::size_t trajectory) const { return impl_->labels.at(trajectory); }
+
+namespace {
+
+void read_block(const h5::Dataset& dataset, std::size_t trajectory, std::size_t first, std::size_t count,
+                double* out) {
+  const auto& dims = dataset.dims();
+  if (trajectory >= dims[0] || first > dims[1] || count > dims[1] - first)
+    throw Error("data: trajectory {}, times {} to {} are outside {} x {}", trajectory, first, first + count,
+                dims[0], dims[1]);
+  if (count > 0) dataset.read({trajectory, first, 0}, {1, count, dims[2]}, out);
+}
+
+}  // namespace
+
+void DataSplit::read_resolved(std::size_t trajectory, std::size_t first, std::size_t count,
+                              double* out) const {
+  read_block(impl_->resolved, trajectory, first, count, out);
+}
+
+void DataSplit::read_closure(std::size_t trajectory, std::size_t first, std::size_t count,
+                             double* out) const {
+  read_block(impl_->closure, trajectory, first, count, out);
+}
+
+void DataSplit::read_closure_mean(std::size_t trajectory, std::size_t first, std::size_t count,
+                                  double* out) const {
+  read_block(impl_->closure_mean, trajectory, first, count, out);
+}
+
+struct DataFile::Impl {
+  h5::File file;
+  Experiment experiment;
+};
+
+DataFile::DataFile(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
+DataFile::DataFile(DataFile&&) noexcept = default;
+DataFile::~DataFile() = default;
+
+DataFile DataFile::open(const std::string& path) {
+  h5::File file = h5::File::open(path);
+  Experiment experiment = read_provenance(file, "data");
+  DataFile data(std::unique_ptr<Impl>(new Impl{std::move(file), std::move(experiment)}));
+  for (const std::string& name : data.splits()) data.split(name);  // checks every shape now, not in mid-run
+  return data;
+}
+
+const std::string& DataFile::path() const { return impl_->file.path(); }
+const Experiment& DataFile::experiment() const { return impl_->experiment; }
+
+std::vector<std::string> DataFile::splits() const {
+  std::vector<std::string> names;
+  for (const SplitPlan& plan : impl_->experiment.data.splits)
+    if (has(plan.name)) names.push_back(plan.name);
+  return names;
+}
+
+bool DataFile::has(const std::string& split) const { return impl_->file.has("/" + split); }
+
+DataSplit DataFile::split(const std::string& name) const {
+  if (!has(name))
+    throw UsageError("{}: has no split \"{}\", only {}", path(), name, fmt::join(splits(), ", "));
+  const std::string group = "/" + name;
+  auto split = std::unique_ptr<DataSplit::Impl>(new DataSplit::Impl{
+      name, impl_->file.dataset(group + "/time").read_all(), impl_->file.strings_attribute(group, "labels"),
+      impl_->file.dataset(group + "/resolved"), impl_->file.dataset(group + "/closure"),
+      impl_->file.dataset(group + "/closure_mean")});
+
+  const System& system = *impl_->experiment.system;
+  const std::size_t n = split->labels.size(), times = split->time.size();
+  const auto expect = [&](const h5::Dataset& dataset, const char* what, std::vector<std::size_t> dims) {
+    if (dataset.dims() != dims)
+      throw Error("{}: {}/{} has shape ({}), expected ({})", path(), group, what,
+                  fmt::join(dataset.dims(), ", "), fmt::join(dims, ", "));
+  };
+  if (times < 2) throw Error("{}: {}/time has fewer than two times", path(), group);
+  expect(split->resolved, "resolved", {n, times, system.resolved_size()});
+  expect(split->closure, "closure", {n, times, system.closure_size()});
+  expect(split->closure_mean, "closure_mean", {n, times - 1, system.closure_size()});
+  return DataSplit(std::move(split));
+}
+
+}  // namespace mac

@@ -1,0 +1,189 @@
+#include <omp.h>
+
+#include <algorithm>
+#include <atomic>
+#include <cmath>
+#include <exception>
+#include <mac/data.hpp>
+#include <mac/error.hpp>
+#include <mac/progress.hpp>
+#include <map>
+
+#include "data/provenance.hpp"
+#include "io/atomic_file.hpp"
+#include "io/hdf5.hpp"
+
+namespace mac {
+
+namespace {
+
+constexpr std::size_t times_per_chunk = 4096;
+
+/// One trajectory as it is written.
+struct Trajectory {
+  std::vector<double> resolved, closure, closure_mean;
+};
+
+/// Full states at the end of a split's trajectories, for the split that continues it.
+using FinalStates = std::vector<std::vector<double>>;
+
+bool all_finite(std::span<const double> values) {
+  return std::all_of(values.begin(), values.end(), [](double value) { return std::isfinite(value); });
+}
+
+/// The solver at the start of trajectory `index`.
+void start_trajectory(FullSolver& solver, const SplitPlan& split, std::uint64_t seed, std::size_t index,
+                      const FinalStates* parent, std::size_t full_size) {
+  if (split.continues) {
+    solver.start(parent->at(index));
+    return;
+  }
+  RandomStream random(seed, split.purpose, static_cast<std::uint32_t>(index));
+  std::vector<double> state(full_size);
+  split.initial->sample(index, random, state);
+  solver.start(state);
+}
+
+void simulate(FullSolver& solver, const SplitPlan& split, const DataPlan& data, const System& system,
+              std::size_t index, Trajectory& out) {
+  const std::size_t d = system.resolved_size(), c = system.closure_size();
+  out.resolved.resize((split.intervals + 1) * d);
+  out.closure.resize((split.intervals + 1) * c);
+  out.closure_mean.resize(split.intervals * c);
+  for (std::size_t t = 0; t <= split.intervals; ++t) {
+    const auto resolved = std::span(out.resolved).subspan(t * d, d);
+    solver.resolved(resolved);
+    solver.closure(std::span(out.closure).subspan(t * c, c));
+    if (!all_finite(resolved))
+      throw Error("the {} solver blew up in trajectory {} of split {} before t = {:g}; try a smaller dt",
+                  system.name(), index, split.name, static_cast<double>(t) * data.closure_step());
+    if (t == split.intervals) break;
+    for (std::size_t s = 0; s < data.stride; ++s) solver.step();
+    const auto mean = std::span(out.closure_mean).subspan(t * c, c);
+    solver.take_closure_integral(mean);
+    for (double& value : mean) value /= data.closure_step();
+    if (t % 64 == 0) throw_if_interrupted();
+  }
+}
+
+struct SplitWriter {
+  h5::Dataset resolved, closure, closure_mean;
+  std::size_t times, d, c;
+
+  void write(std::size_t index, const Trajectory& trajectory) {
+    resolved.write({index, 0, 0}, {1, times, d}, trajectory.resolved.data());
+    closure.write({index, 0, 0}, {1, times, c}, trajectory.closure.data());
+    closure_mean.write({index, 0, 0}, {1, times - 1, c}, trajectory.closure_mean.data());
+  }
+};
+
+SplitWriter create_split(h5::File& file, const SplitPlan& split, double start_time, const DataPlan& data,
+                         const System& system) {
+  const std::size_t n = split.trajectories, times = split.intervals + 1;
+  const std::size_t d = system.resolved_size(), c = system.closure_size();
+  const std::string group = "/" + split.name;
+  file.create_group(group);
+
+  std::vector<std::string> labels(n);
+  if (split.initial)
+    for (std::size_t i = 0; i < n; ++i) labels[i] = split.initial->label(i);
+  file.set_attribute(group, "labels", labels);
+
+  std::vector<double> time(times);
+  for (std::size_t t = 0; t < times; ++t) time[t] = start_time + static_cast<double>(t) * data.closure_step();
+  h5::Dataset time_set = file.create_dataset(group + "/time", {times});
+  time_set.write({0}, {times}, time.data());
+  time_set.set_attribute("units", std::string(system.time_unit()));
+
+  const auto create = [&](const char* name, std::size_t n_time, std::size_t width,
+                          const std::vector<std::string>& variables) {
+    h5::Dataset set = file.create_dataset(group + "/" + name, {n, n_time, width},
+                                          {1, std::min(n_time, times_per_chunk), width});
+    set.set_attribute("variables", variables);
+    return set;
+  };
+  return {create("resolved", times, d, system.resolved_names()),
+          create("closure", times, c, system.closure_names()),
+          create("closure_mean", times - 1, c, system.closure_names()),
+          times,
+          d,
+          c};
+}
+
+/// Simulates and writes a split; returns the final full states if another split continues it.
+FinalStates generate_split(const Experiment& experiment, const SplitPlan& split, SplitWriter writer,
+                           const FinalStates* parent, bool keep_final_states, int threads,
+                           Progress& progress) {
+  const System& system = *experiment.system;
+  const auto n = static_cast<std::int64_t>(split.trajectories);
+  FinalStates final_states(keep_final_states ? split.trajectories : 0);
+  std::exception_ptr failure;
+  std::atomic<bool> failed{false};
+
+#pragma omp parallel num_threads(static_cast <int>(std::min <std::int64_t>(threads, n)))
+  {
+    std::unique_ptr<FullSolver> solver;
+    Trajectory trajectory;
+    const auto attempt = [&](auto&& work) {  // no exception may leave the parallel region
+      if (failed) return;
+      try {
+        work();
+      } catch (...) {
+#pragma omp critical(generate_failure)
+        if (!failed.exchange(true)) failure = std::current_exception();
+      }
+    };
+    // Ordered writes: the file's bytes don't depend on which thread finishes first.
+#pragma omp for ordered schedule(dynamic, 1)
+    for (std::int64_t i = 0; i < n; ++i) {
+      const auto index = static_cast<std::size_t>(i);
+      attempt([&] {
+        if (!solver) solver = system.make_solver(experiment.data.dt);
+        start_trajectory(*solver, split, experiment.data.seed, index, parent, system.full_size());
+        simulate(*solver, split, experiment.data, system, index, trajectory);
+        if (keep_final_states) final_states[index].assign(solver->state().begin(), solver->state().end());
+      });
+#pragma omp ordered
+      attempt([&] {
+        writer.write(index, trajectory);
+        progress.advance();
+      });
+    }
+  }
+  if (failure) std::rethrow_exception(failure);
+  return final_states;
+}
+
+}  // namespace
+
+void generate(const Experiment& experiment, const std::string& path, const GenerateOptions& options) {
+  const DataPlan& data = experiment.data;
+  const int threads = options.threads > 0 ? options.threads : omp_get_num_procs();
+  std::size_t total = 0;
+  for (const SplitPlan& split : data.splits) total += split.trajectories;
+
+  AtomicFile target(path);
+  h5::File file = h5::File::create(target.temporary_path());
+  write_provenance(file, "data", experiment);
+  {
+    Progress progress(fmt::format("generating {} trajectories", experiment.system->name()), total,
+                      options.quiet);
+    std::map<std::string, FinalStates> final_states;
+    std::map<std::string, double> end_times;
+    for (const SplitPlan& split : data.splits) {
+      const bool is_continued =
+          std::any_of(data.splits.begin(), data.splits.end(),
+                      [&](const SplitPlan& other) { return other.continues == split.name; });
+      const FinalStates* parent = split.continues ? &final_states.at(*split.continues) : nullptr;
+      const double start_time = split.continues ? end_times.at(*split.continues) : 0;
+      final_states[split.name] =
+          generate_split(experiment, split, create_split(file, split, start_time, data, *experiment.system),
+                         parent, is_continued, threads, progress);
+      end_times[split.name] = start_time + split.horizon;
+    }
+  }
+  file.close();
+  target.commit();
+}
+
+}  // namespace mac

@@ -1,0 +1,284 @@
+#include "io/hdf5.hpp"
+
+#include <filesystem>
+#include <functional>
+#include <mac/error.hpp>
+#include <numeric>
+
+namespace mac::h5 {
+
+namespace {
+
+constexpr unsigned deflate_level = 1;  // smooth trajectories: the byte shuffle does most of the work
+
+/// The innermost sentence of HDF5's error stack.
+std::string reason() {
+  std::string text;
+  H5Ewalk2(
+      H5E_DEFAULT, H5E_WALK_UPWARD,
+      [](unsigned n, const H5E_error2_t* error, void* out) -> herr_t {
+        if (n == 0 && error->desc) *static_cast<std::string*>(out) = error->desc;
+        return 0;
+      },
+      &text);
+  return text.empty() ? "unknown HDF5 error" : text;
+}
+
+void check(herr_t status, const std::string& where, const char* what) {
+  if (status < 0) throw Error("{}: cannot {}: {}", where, what, reason());
+}
+
+Handle checked(hid_t id, Handle::Close close, const std::string& where, const char* what) {
+  if (id < 0) throw Error("{}: cannot {}: {}", where, what, reason());
+  return {id, close};
+}
+
+/// HDF5 prints its errors by itself unless told not to; ours go to the user in our words.
+void silence_hdf5() {
+  static const herr_t once = H5Eset_auto2(H5E_DEFAULT, nullptr, nullptr);
+  (void)once;
+}
+
+std::vector<hsize_t> to_hsize(const std::vector<std::size_t>& values) {
+  return {values.begin(), values.end()};
+}
+
+Handle string_type() {
+  Handle type(H5Tcopy(H5T_C_S1), H5Tclose);
+  H5Tset_size(type.get(), H5T_VARIABLE);
+  H5Tset_cset(type.get(), H5T_CSET_UTF8);
+  return type;
+}
+
+void write_strings(hid_t object, const std::string& where, const std::string& name,
+                   const std::vector<std::string>& values, bool scalar) {
+  const hsize_t count = values.size();
+  const Handle space = checked(scalar ? H5Screate(H5S_SCALAR) : H5Screate_simple(1, &count, nullptr),
+                               H5Sclose, where, "describe an attribute");
+  const Handle type = string_type();
+  const Handle attribute =
+      checked(H5Acreate2(object, name.c_str(), type.get(), space.get(), H5P_DEFAULT, H5P_DEFAULT), H5Aclose,
+              where, "create an attribute");
+  std::vector<const char*> pointers;
+  for (const std::string& value : values) pointers.push_back(value.c_str());
+  check(H5Awrite(attribute.get(), type.get(), pointers.data()), where, "write an attribute");
+}
+
+std::vector<std::string> read_strings(hid_t object, const std::string& where, const std::string& name) {
+  const std::string what = fmt::format("{}: attribute \"{}\"", where, name);
+  if (H5Aexists(object, name.c_str()) <= 0) throw Error("{} is missing", what);
+  const Handle attribute = checked(H5Aopen(object, name.c_str(), H5P_DEFAULT), H5Aclose, what, "open");
+  const Handle stored = checked(H5Aget_type(attribute.get()), H5Tclose, what, "read the type");
+  if (H5Tget_class(stored.get()) != H5T_STRING || H5Tis_variable_str(stored.get()) <= 0)
+    throw Error("{} is not text", what);
+  const Handle space = checked(H5Aget_space(attribute.get()), H5Sclose, what, "read the shape");
+  const hssize_t count = H5Sget_simple_extent_npoints(space.get());
+  if (count < 0 || count > 1'000'000) throw Error("{} has an impossible length", what);
+  std::vector<char*> pointers(static_cast<std::size_t>(count), nullptr);
+  const Handle type = string_type();
+  check(H5Aread(attribute.get(), type.get(), pointers.data()), what, "read");
+  std::vector<std::string> values;
+  for (const char* pointer : pointers) values.emplace_back(pointer ? pointer : "");
+  H5Dvlen_reclaim(type.get(), space.get(), H5P_DEFAULT, pointers.data());
+  return values;
+}
+
+}  // namespace
+
+Handle::Handle(Handle&& other) noexcept : id_(std::exchange(other.id_, -1)), close_(other.close_) {}
+
+Handle& Handle::operator=(Handle&& other) noexcept {
+  if (this != &other) {
+    reset();
+    id_ = std::exchange(other.id_, -1);
+    close_ = other.close_;
+  }
+  return *this;
+}
+
+herr_t Handle::reset() { return id_ >= 0 ? close_(std::exchange(id_, -1)) : 0; }
+
+Dataset::Dataset(Handle handle, std::string where) : handle_(std::move(handle)), where_(std::move(where)) {
+  const Handle space = checked(H5Dget_space(handle_.get()), H5Sclose, where_, "read the shape");
+  const int rank = H5Sget_simple_extent_ndims(space.get());
+  if (rank < 1) throw Error("{}: is not an array", where_);
+  std::vector<hsize_t> dims(static_cast<std::size_t>(rank));
+  H5Sget_simple_extent_dims(space.get(), dims.data(), nullptr);
+  dims_.assign(dims.begin(), dims.end());
+  const Handle type = checked(H5Dget_type(handle_.get()), H5Tclose, where_, "read the type");
+  if (H5Tget_class(type.get()) != H5T_FLOAT) throw Error("{}: does not hold floating-point numbers", where_);
+}
+
+Handle Dataset::select(const std::vector<std::size_t>& start, const std::vector<std::size_t>& count) const {
+  Handle space = checked(H5Dget_space(handle_.get()), H5Sclose, where_, "read the shape");
+  const auto first = to_hsize(start), extent = to_hsize(count);
+  check(H5Sselect_hyperslab(space.get(), H5S_SELECT_SET, first.data(), nullptr, extent.data(), nullptr),
+        where_, "select a block");
+  return space;
+}
+
+void Dataset::write(const std::vector<std::size_t>& start, const std::vector<std::size_t>& count,
+                    const double* data) {
+  const Handle target = select(start, count);
+  const auto extent = to_hsize(count);
+  const Handle source(H5Screate_simple(static_cast<int>(extent.size()), extent.data(), nullptr), H5Sclose);
+  check(H5Dwrite(handle_.get(), H5T_NATIVE_DOUBLE, source.get(), target.get(), H5P_DEFAULT, data), where_,
+        "write");
+}
+
+void Dataset::read(const std::vector<std::size_t>& start, const std::vector<std::size_t>& count,
+                   double* data) const {
+  const Handle source = select(start, count);
+  const auto extent = to_hsize(count);
+  const Handle target(H5Screate_simple(static_cast<int>(extent.size()), extent.data(), nullptr), H5Sclose);
+  check(H5Dread(handle_.get(), H5T_NATIVE_DOUBLE, target.get(), source.get(), H5P_DEFAULT, data), where_,
+        "read");
+}
+
+std::vector<double> Dataset::read_all() const {
+  const std::size_t size = std::accumulate(dims_.begin(), dims_.end(), std::size_t{1}, std::multiplies<>());
+  std::vector<double> values(size);
+  if (size > 0) read(std::vector<std::size_t>(dims_.size(), 0), dims_, values.data());
+  return values;
+}
+
+void Dataset::set_attribute(const std::string& name, const std::string& value) {
+  write_strings(handle_.get(), where_, name, {value}, true);
+}
+
+void Dataset::set_attribute(const std::string& name, const std::vector<std::string>& values) {
+  write_strings(handle_.get(), where_, name, values, false);
+}
+
+std::vector<std::string> Dataset::strings_attribute(const std::string& name) const {
+  return read_strings(handle_.get(), where_, name);
+}
+
+File::File(Handle handle, std::string path) : handle_(std::move(handle)), path_(std::move(path)) {}
+
+File File::create(const std::string& path) {
+  silence_hdf5();
+  const Handle properties(H5Pcreate(H5P_FILE_CREATE), H5Pclose);
+  H5Pset_obj_track_times(properties.get(), false);
+  return {checked(H5Fcreate(path.c_str(), H5F_ACC_TRUNC, properties.get(), H5P_DEFAULT), H5Fclose, path,
+                  "create this HDF5 file"),
+          path};
+}
+
+File File::open(const std::string& path) {
+  silence_hdf5();
+  if (!std::filesystem::exists(path)) throw UsageError("{}: there is no such file", path);
+  if (!std::filesystem::is_regular_file(path)) throw UsageError("{}: is not a file", path);
+  if (H5Fis_hdf5(path.c_str()) <= 0) throw Error("{}: is not an HDF5 file", path);
+  return {checked(H5Fopen(path.c_str(), H5F_ACC_RDONLY, H5P_DEFAULT), H5Fclose, path, "open this HDF5 file"),
+          path};
+}
+
+void File::close() {
+  check(H5Fflush(handle_.get(), H5F_SCOPE_LOCAL), path_, "write this file to the end");
+  check(handle_.reset(), path_, "close this file");
+}
+
+bool File::has(const std::string& name) const {
+  // H5Lexists wants every group on the way to exist.
+  for (std::size_t slash = name.find('/', 1); slash != std::string::npos; slash = name.find('/', slash + 1))
+    if (H5Lexists(handle_.get(), name.substr(0, slash).c_str(), H5P_DEFAULT) <= 0) return false;
+  return H5Lexists(handle_.get(), name.c_str(), H5P_DEFAULT) > 0;
+}
+
+std::vector<std::string> File::groups() const {
+  std::vector<std::string> names;
+  const auto collect = [](hid_t group, const char* name, const H5L_info_t*, void* out) -> herr_t {
+    H5O_info_t info;
+    if (H5Oget_info_by_name(group, name, &info, H5P_DEFAULT) >= 0 && info.type == H5O_TYPE_GROUP)
+      static_cast<std::vector<std::string>*>(out)->emplace_back(name);
+    return 0;
+  };
+  check(H5Literate(handle_.get(), H5_INDEX_NAME, H5_ITER_INC, nullptr, collect, &names), path_,
+        "list the groups");
+  return names;
+}
+
+void File::create_group(const std::string& name) {
+  const Handle properties(H5Pcreate(H5P_GROUP_CREATE), H5Pclose);
+  H5Pset_obj_track_times(properties.get(), false);
+  checked(H5Gcreate2(handle_.get(), name.c_str(), H5P_DEFAULT, properties.get(), H5P_DEFAULT), H5Gclose,
+          fmt::format("{}: {}", path_, name), "create this group");
+}
+
+Dataset File::create_dataset(const std::string& name, const std::vector<std::size_t>& dims,
+                             const std::vector<std::size_t>& chunk) {
+  const std::string where = fmt::format("{}: {}", path_, name);
+  const auto extent = to_hsize(dims);
+  const Handle space = checked(H5Screate_simple(static_cast<int>(extent.size()), extent.data(), nullptr),
+                               H5Sclose, where, "describe this dataset");
+  const Handle properties(H5Pcreate(H5P_DATASET_CREATE), H5Pclose);
+  H5Pset_obj_track_times(properties.get(), false);
+  if (!chunk.empty()) {
+    const auto block = to_hsize(chunk);
+    H5Pset_chunk(properties.get(), static_cast<int>(block.size()), block.data());
+    H5Pset_shuffle(properties.get());
+    H5Pset_deflate(properties.get(), deflate_level);
+  }
+  return {checked(H5Dcreate2(handle_.get(), name.c_str(), H5T_IEEE_F64LE, space.get(), H5P_DEFAULT,
+                             properties.get(), H5P_DEFAULT),
+                  H5Dclose, where, "create this dataset"),
+          where};
+}
+
+Dataset File::dataset(const std::string& name) const {
+  const std::string where = fmt::format("{}: {}", path_, name);
+  if (!has(name)) throw Error("{}: this dataset is missing", where);
+  return {checked(H5Dopen2(handle_.get(), name.c_str(), H5P_DEFAULT), H5Dclose, where, "open this dataset"),
+          where};
+}
+
+Handle File::open_object(const std::string& name) const {
+  const std::string where = fmt::format("{}: {}", path_, name);
+  if (name != "/" && !has(name)) throw Error("{}: is missing", where);
+  return checked(H5Oopen(handle_.get(), name.c_str(), H5P_DEFAULT), H5Oclose, where, "open");
+}
+
+void File::set_attribute(const std::string& object, const std::string& name, const std::string& value) {
+  write_strings(open_object(object).get(), path_, name, {value}, true);
+}
+
+void File::set_attribute(const std::string& object, const std::string& name,
+                         const std::vector<std::string>& values) {
+  write_strings(open_object(object).get(), path_, name, values, false);
+}
+
+void File::set_attribute(const std::string& object, const std::string& name, double value) {
+  const Handle parent = open_object(object);
+  const Handle space(H5Screate(H5S_SCALAR), H5Sclose);
+  const Handle attribute =
+      checked(H5Acreate2(parent.get(), name.c_str(), H5T_IEEE_F64LE, space.get(), H5P_DEFAULT, H5P_DEFAULT),
+              H5Aclose, path_, "create an attribute");
+  check(H5Awrite(attribute.get(), H5T_NATIVE_DOUBLE, &value), path_, "write an attribute");
+}
+
+bool File::has_attribute(const std::string& object, const std::string& name) const {
+  return H5Aexists(open_object(object).get(), name.c_str()) > 0;
+}
+
+std::string File::string_attribute(const std::string& object, const std::string& name) const {
+  const auto values = strings_attribute(object, name);
+  if (values.size() != 1) throw Error("{}: attribute \"{}\" is not one string", path_, name);
+  return values.front();
+}
+
+std::vector<std::string> File::strings_attribute(const std::string& object, const std::string& name) const {
+  return read_strings(open_object(object).get(), path_, name);
+}
+
+double File::number_attribute(const std::string& object, const std::string& name) const {
+  const Handle parent = open_object(object);
+  if (H5Aexists(parent.get(), name.c_str()) <= 0) throw Error("{}: attribute \"{}\" is missing", path_, name);
+  const Handle attribute =
+      checked(H5Aopen(parent.get(), name.c_str(), H5P_DEFAULT), H5Aclose, path_, "open an attribute");
+  double value = 0;
+  check(H5Aread(attribute.get(), H5T_NATIVE_DOUBLE, &value), path_, "read an attribute");
+  return value;
+}
+
+}  // namespace mac::h5

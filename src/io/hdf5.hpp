@@ -1,0 +1,91 @@
+// A thin, checked layer over the HDF5 C library: handles that close themselves, errors that name file and
+// object, and nothing that depends on the clock, so that equal content gives equal bytes.
+//
+// HDF5 is not thread-safe as packaged: one thread at a time calls into this file.
+#pragma once
+
+#include <hdf5.h>
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+namespace mac::h5 {
+
+/// Any HDF5 identifier; closes itself.
+class Handle {
+ public:
+  using Close = herr_t (*)(hid_t);
+  Handle() = default;
+  Handle(hid_t id, Close close) : id_(id), close_(close) {}
+  ~Handle() { reset(); }
+  Handle(Handle&& other) noexcept;
+  Handle& operator=(Handle&& other) noexcept;
+
+  hid_t get() const { return id_; }
+  herr_t reset();  // closes now; negative when that failed
+
+ private:
+  hid_t id_ = -1;
+  Close close_ = nullptr;
+};
+
+/// A dataset of doubles with any number of axes; read and written by runs of its first axes.
+class Dataset {
+ public:
+  Dataset(Handle handle, std::string where);
+
+  const std::vector<std::size_t>& dims() const { return dims_; }
+  /// The block that starts at `start` and has `count` elements along each axis.
+  void write(const std::vector<std::size_t>& start, const std::vector<std::size_t>& count,
+             const double* data);
+  void read(const std::vector<std::size_t>& start, const std::vector<std::size_t>& count, double* data) const;
+  std::vector<double> read_all() const;
+
+  void set_attribute(const std::string& name, const std::string& value);
+  void set_attribute(const std::string& name, const std::vector<std::string>& values);
+  std::vector<std::string> strings_attribute(const std::string& name) const;
+
+ private:
+  Handle select(const std::vector<std::size_t>& start, const std::vector<std::size_t>& count) const;
+  Handle handle_;
+  std::string where_;  // "file: /group/dataset", for messages
+  std::vector<std::size_t> dims_;
+};
+
+class File {
+ public:
+  static File create(const std::string& path);  // an empty file, replacing what is there
+  static File open(const std::string& path);    // read only; Error if missing or not HDF5
+
+  /// Flushes and closes; Error if not everything reached the file. The destructor closes without a check.
+  void close();
+
+  const std::string& path() const { return path_; }
+  bool has(const std::string& name) const;  // a group or dataset "/test/resolved"
+  std::vector<std::string> groups() const;  // directly below the root, by name
+
+  void create_group(const std::string& name);
+  /// Chunked by `chunk` and compressed; a scalar-sized chunk list is never given, so empty means contiguous.
+  Dataset create_dataset(const std::string& name, const std::vector<std::size_t>& dims,
+                         const std::vector<std::size_t>& chunk = {});
+  Dataset dataset(const std::string& name) const;
+
+  void set_attribute(const std::string& object, const std::string& name, const std::string& value);
+  void set_attribute(const std::string& object, const std::string& name,
+                     const std::vector<std::string>& values);
+  void set_attribute(const std::string& object, const std::string& name, double value);
+  bool has_attribute(const std::string& object, const std::string& name) const;
+  std::string string_attribute(const std::string& object, const std::string& name) const;
+  std::vector<std::string> strings_attribute(const std::string& object, const std::string& name) const;
+  double number_attribute(const std::string& object, const std::string& name) const;
+
+ private:
+  File(Handle handle, std::string path);
+  Handle open_object(const std::string& name) const;
+  Handle handle_;
+  std::string path_;
+};
+
+}  // namespace mac::h5
