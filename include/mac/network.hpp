@@ -54,12 +54,14 @@ struct TensorSpec {
 };
 
 /// Where each named tensor lies in the one flat array that holds all parameters (and likewise gradients and
-/// optimiser moments).
+/// optimiser moments). The order is that of the data's way through the network: input_proj, block after block
+/// (norm, then the layer's tensors), norm, output_proj; a weight comes before its bias.
 class ParameterLayout {
  public:
   explicit ParameterLayout(const NetworkShape& shape);
 
-  std::span<const TensorSpec> tensors() const { return tensors_; }
+  std::span<const TensorSpec> tensors() const& { return tensors_; }
+  std::span<const TensorSpec> tensors() const&& = delete;  // would outlive its layout
   std::size_t size() const { return size_; }
   const TensorSpec& at(std::string_view name) const;  // throws Error naming the tensor
 

@@ -96,7 +96,7 @@ class Engine final : public SequenceEngine<T> {
                 Tape& tape, const Gradients<T>& gradients) override {
     const auto& a = dynamic_cast<const Activations<T>&>(tape);
     if (a.dims.batch != dims.batch || a.dims.time != dims.time)
-      throw Error("The tape holds a forward pass of {} × {} steps, the backward pass asks for {} × {}.",
+      throw Error("the tape holds a forward pass of {} × {} steps, the backward pass asks for {} × {}",
                   a.dims.batch, a.dims.time, dims.batch, dims.time);
     const auto w = view_parameters(shape_, layout_, parameters);
     const auto d_w = view_parameters(shape_, layout_, gradients.parameters);

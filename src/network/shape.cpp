@@ -11,7 +11,7 @@ std::string_view to_string(LayerKind kind) { return kind == LayerKind::mamba ? "
 LayerKind layer_kind_from(std::string_view name) {
   if (name == "mamba") return LayerKind::mamba;
   if (name == "gru") return LayerKind::gru;
-  throw UsageError("Unknown network kind '{}': expected 'mamba' or 'gru'.", name);
+  throw UsageError("unknown network kind '{}': expected 'mamba' or 'gru'", name);
 }
 
 std::size_t NetworkShape::state_size() const {
@@ -23,7 +23,7 @@ void validate(const NetworkShape& shape) {
   // The bounds are far above any closure network and keep every product of sizes within 64 bits.
   const auto check = [](std::string_view name, std::size_t value, std::size_t largest) {
     if (value < 1 || value > largest)
-      throw UsageError("Network size {} is {}: expected 1 to {}.", name, value, largest);
+      throw UsageError("network size {} is {}: expected 1 to {}", name, value, largest);
   };
   check("d_in", shape.d_in, 65536);
   check("d_out", shape.d_out, 65536);
@@ -31,7 +31,7 @@ void validate(const NetworkShape& shape) {
   check("n_blocks", shape.n_blocks, 1024);
   if (shape.kind == LayerKind::mamba) check("d_state", shape.d_state, 4096);
   if (shape.kind == LayerKind::gru && shape.d_state != 0)
-    throw UsageError("Network size d_state is {}: a GRU has none, expected 0.", shape.d_state);
+    throw UsageError("network size d_state is {}: a GRU has none, expected 0", shape.d_state);
 }
 
 namespace {
@@ -92,7 +92,7 @@ ParameterLayout::ParameterLayout(const NetworkShape& shape) {
 const TensorSpec& ParameterLayout::at(std::string_view name) const {
   for (const TensorSpec& tensor : tensors_)
     if (tensor.name == name) return tensor;
-  throw Error("The network has no tensor '{}'.", name);
+  throw Error("the network has no tensor '{}'", name);
 }
 
 std::size_t parameter_count(const NetworkShape& shape) { return ParameterLayout(shape).size(); }
