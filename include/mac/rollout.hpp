@@ -1,0 +1,87 @@
+// Coupled rollouts: the reduced equations advanced by RK4 with a closure model in tandem.
+//
+//   y_{n+1} = RK4 step of dy/dt = R^(y) + C over one closure step,   C from the model at y_n (and its memory)
+#pragma once
+
+#include <mac/data.hpp>
+#include <memory>
+#include <string>
+#include <vector>
+
+namespace mac {
+
+/// What a closure model predicts at step n: the closure at t_n, or its mean over [t_n, t_{n+1}].
+enum class Target { instant, mean };
+std::string_view to_string(Target target);
+Target target_from(std::string_view name);  // throws UsageError
+
+/// The closure over one step as a straight line C(tau) = value + slope (tau/dt - pivot), tau in [0, dt].
+/// hold = zero: slope 0. hold = linear: the slope of the last two predictions; the line goes through the
+/// prediction at the start of the step (instant) or in its middle (mean), so that a mean stays a mean.
+struct HeldClosure {
+  Hold hold = Hold::zero;
+  Target target = Target::instant;
+};
+
+/// Advances y (resolved_size) by dt; `closure` and `previous` (closure_size) are this and the last
+/// prediction, previous is null in the first step.
+void coupled_step(const System& system, double dt, HeldClosure held, const double* closure,
+                  const double* previous, double* y);
+
+/// The closure of a group of trajectories that advance together; owns their memory.
+class ClosureGroup {
+ public:
+  virtual ~ClosureGroup() = default;
+  /// closure (group, closure_size) for step n from y (group, resolved_size). Called for n = 0, 1, 2, ...
+  virtual void predict(std::size_t n, const double* y, double* closure) = 0;
+};
+
+/// Anything that predicts a closure. Immutable; groups are made per thread.
+class ClosureModel {
+ public:
+  virtual ~ClosureModel() = default;
+  virtual std::string name() const = 0;
+  virtual HeldClosure held() const = 0;
+  /// The closure of trajectories first, first+1, ... of the split.
+  virtual std::unique_ptr<ClosureGroup> start(const DataSplit& split, std::size_t first,
+                                              std::size_t count) const = 0;
+};
+
+/// No closure: the Markovian reduced model.
+std::unique_ptr<ClosureModel> make_markov();
+/// The true closure from the data: what is left is the error of its coupling, the floor of every model.
+std::unique_ptr<ClosureModel> make_exact(HeldClosure held);
+
+struct RolloutOptions {
+  std::vector<std::string> splits;  // empty: test and ood, where the data has them
+  int threads = 0;                  // 0: all cores
+  bool quiet = false;
+};
+
+/// Rolls the model out from the initial state of every trajectory of the splits and writes a rollout file:
+/// per split time, resolved, closure, true_resolved, true_closure, and blow_up_time (n_traj; NaN: none). From
+/// a blow-up on, that trajectory is NaN; the others go on.
+void rollout(const ClosureModel& model, const DataFile& data, const std::string& path,
+             const RolloutOptions& options);
+
+/// One split of a rollout file, in memory.
+struct RolloutSplit {
+  std::string name;
+  std::vector<std::string> labels;              // of the trajectories, empty where they have none
+  std::vector<double> time;                     // (n_time)
+  std::vector<double> resolved, true_resolved;  // (n_traj, n_time, d)
+  std::vector<double> closure, true_closure;    // (n_traj, n_time, c)
+  std::vector<double> blow_up_time;             // (n_traj)
+  std::size_t trajectories() const { return labels.size(); }
+};
+
+struct RolloutFile {
+  std::string path;
+  std::string model;
+  HeldClosure held;
+  Experiment experiment;
+  std::vector<RolloutSplit> splits;
+  static RolloutFile open(const std::string& path);
+};
+
+}  // namespace mac
