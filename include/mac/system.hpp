@@ -43,6 +43,8 @@ class FullSolver {
   virtual std::span<const double> state() const = 0;
   virtual void resolved(std::span<double> out) const = 0;
   virtual void closure(std::span<double> out) const = 0;
+  /// The full right-hand side R at any full state; leaves the solver's own state alone.
+  virtual void full_rhs(std::span<const double> full_state, std::span<double> rate) = 0;
   /// The closure's integral since start() or the last take; taking it resets it to zero.
   virtual void take_closure_integral(std::span<double> out) = 0;
 };
@@ -95,8 +97,14 @@ class System {
   virtual std::unique_ptr<FullSolver> make_solver(double dt) const = 0;
   /// Reads `initial` of a split; null: the system's default distribution.
   virtual std::unique_ptr<InitialCondition> initial_condition(const ConfigTable* initial) const = 0;
+  /// Solver steps between a sampled state and time 0, for a system whose data lie on its attractor.
+  virtual std::size_t warmup_steps() const { return 0; }
   virtual std::vector<Diagnostic> diagnostics(std::span<const double> full_state) const = 0;
 };
+
+/// Puts the solver at time 0 of trajectory `index`: sampled, started, warmed up.
+void start_trajectory(const System& system, const InitialCondition& initial, std::size_t index,
+                      RandomStream& random, FullSolver& solver);
 
 /// The system that an experiment's [system] table describes. Throws UsageError naming file, line and key.
 std::unique_ptr<System> make_system(const ConfigTable& table);

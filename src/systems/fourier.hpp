@@ -1,0 +1,108 @@
+// What Burgers and KdV share: a real field on [0, 2 pi) with vanishing mean, its Fourier modes, and
+//
+//   u = sum_k theta_k e^{ikx},   theta_k = phi_k + i psi_k,   theta_{-k} = conj theta_k
+//   d theta_k / dt = N_k(theta) + lambda_k theta_k =: R_k,     N_k = -ik/2 sum_{p+q=k} theta_p theta_q
+//
+// resolved: theta_1..theta_M; reduced: R^_k = R_k of the truncated state; closure: M_k = R_k - R^_k.
+// The full state is theta_0..theta_{Nx/2}, complex numbers interleaved; theta_0 and theta_{Nx/2} stay zero.
+#pragma once
+
+#include <complex>
+#include <mac/config.hpp>
+#include <mac/system.hpp>
+
+#include "integrators/dual.hpp"
+#include "systems/real_fft.hpp"
+
+namespace mac {
+
+/// The truncated convolution sum_{p+q=k, |p|,|q|<=M} theta_p theta_q for k = 1..M.
+template <class Scalar>
+void truncated_square(std::size_t modes, const Scalar* phi, const Scalar* psi, Scalar* re, Scalar* im) {
+  for (std::size_t k = 1; k <= modes; ++k) {
+    Scalar sum_re(0), sum_im(0);
+    for (std::size_t p = 1; p < k; ++p) {  // theta_p theta_{k-p}
+      const std::size_t q = k - p;
+      sum_re += phi[p - 1] * phi[q - 1] - psi[p - 1] * psi[q - 1];
+      sum_im += phi[p - 1] * psi[q - 1] + psi[p - 1] * phi[q - 1];
+    }
+    for (std::size_t p = 1; p + k <= modes; ++p) {  // theta_{-p} theta_{k+p}, and the same with p, q swapped
+      const std::size_t q = k + p;
+      sum_re += 2.0 * (phi[p - 1] * phi[q - 1] + psi[p - 1] * psi[q - 1]);
+      sum_im += 2.0 * (phi[p - 1] * psi[q - 1] - psi[p - 1] * phi[q - 1]);
+    }
+    re[k - 1] = sum_re;
+    im[k - 1] = sum_im;
+  }
+}
+
+/// R^_k for y = phi_1..phi_M psi_1..psi_M; lambda[k] is the linear operator's symbol.
+template <class Scalar>
+void fourier_reduced_rhs(std::size_t modes, const std::complex<double>* lambda, const Scalar* y,
+                         Scalar* dydt) {
+  const Scalar *phi = y, *psi = y + modes;
+  Scalar *dphi = dydt, *dpsi = dydt + modes;
+  truncated_square(modes, phi, psi, dphi, dpsi);
+  for (std::size_t k = 1; k <= modes; ++k) {
+    const double half = 0.5 * static_cast<double>(k), a = lambda[k].real(), b = lambda[k].imag();
+    const Scalar re = dphi[k - 1], im = dpsi[k - 1];  // -ik/2 (re + i im) = k/2 im - i k/2 re
+    dphi[k - 1] = half * im + (a * phi[k - 1] - b * psi[k - 1]);
+    dpsi[k - 1] = a * psi[k - 1] + b * phi[k - 1] - half * re;
+  }
+}
+
+/// The pseudospectral N_k of the full state, and the closure, which it contains.
+class QuadraticTerm {
+ public:
+  QuadraticTerm(std::size_t grid, std::size_t modes);
+
+  /// theta, n: full states; closure: 2 M numbers.
+  void operator()(const double* theta, double* n, double* closure);
+
+ private:
+  std::size_t modes_;
+  RealFft fft_;
+  std::vector<double> resolved_, square_;  // phi psi; truncated convolution, real and imaginary parts
+};
+
+class FourierSystem : public System {
+ public:
+  const std::vector<std::string>& resolved_names() const override { return resolved_names_; }
+  const std::vector<std::string>& closure_names() const override { return closure_names_; }
+  std::span<const std::size_t> closure_targets() const override { return closure_targets_; }
+  std::size_t fourier_modes() const override { return modes_; }
+
+  void reduced_rhs(const double* y, double* dydt) const override {
+    fourier_reduced_rhs(modes_, lambda_.data(), y, dydt);
+  }
+  void reduced_rhs_vjp(const double* y, const double* adjoint, double* grad_y) const override {
+    add_vjp(2 * modes_, y, adjoint, grad_y,
+            [this](const auto* x, auto* f) { fourier_reduced_rhs(modes_, lambda_.data(), x, f); });
+  }
+
+  std::size_t full_size() const override { return 2 * (grid_ / 2 + 1); }
+  std::unique_ptr<InitialCondition> initial_condition(const ConfigTable* initial) const override;
+  /// Mass, energy; a system adds its own.
+  std::vector<Diagnostic> diagnostics(std::span<const double> full_state) const override;
+
+ protected:
+  /// Reads `modes` and `grid`; the system then fills lambda_0..lambda_{Nx/2}.
+  explicit FourierSystem(const ConfigTable& table);
+
+  std::size_t modes_, grid_;
+  std::vector<std::complex<double>> lambda_;
+
+ private:
+  std::vector<std::string> resolved_names_, closure_names_;
+  std::vector<std::size_t> closure_targets_;
+};
+
+/// The resolved modes of a full state in the order phi_1..phi_M psi_1..psi_M.
+inline void gather_modes(std::size_t modes, const double* theta, double* y) {
+  for (std::size_t k = 1; k <= modes; ++k) {
+    y[k - 1] = theta[2 * k];
+    y[modes + k - 1] = theta[2 * k + 1];
+  }
+}
+
+}  // namespace mac
