@@ -1,5 +1,6 @@
 #include "network/engine_table.hpp"
 
+#include <algorithm>
 #include <cmath>
 
 namespace mac::test {
@@ -83,6 +84,72 @@ Problem random_problem(const NetworkShape& shape, SequenceDims dims, std::uint64
     problem.d_final_state = random_values(states, 0.5, random);
   }
   return problem;
+}
+
+namespace {
+
+/// Rows [begin, begin + length) of each sample of values (batch, time, channels).
+std::vector<double> cut(const std::vector<double>& values, SequenceDims dims, std::size_t begin,
+                        std::size_t length) {
+  const std::size_t channels = values.size() / (dims.batch * dims.time);
+  std::vector<double> piece;
+  for (std::size_t b = 0; b < dims.batch; ++b) {
+    const auto first = values.begin() + static_cast<std::ptrdiff_t>((b * dims.time + begin) * channels);
+    piece.insert(piece.end(), first, first + static_cast<std::ptrdiff_t>(length * channels));
+  }
+  return piece;
+}
+
+/// The inverse of cut.
+void paste(std::vector<double>& values, SequenceDims dims, std::size_t begin, std::size_t length,
+           const std::vector<double>& piece) {
+  const std::size_t channels = values.size() / (dims.batch * dims.time);
+  for (std::size_t b = 0; b < dims.batch; ++b)
+    std::copy_n(piece.begin() + static_cast<std::ptrdiff_t>(b * length * channels), length * channels,
+                values.begin() + static_cast<std::ptrdiff_t>((b * dims.time + begin) * channels));
+}
+
+}  // namespace
+
+Result run_in_pieces(const EngineRow& row, const Problem& problem, std::size_t length, bool with_backward) {
+  const SequenceDims dims = problem.dims;
+  const std::size_t rows = dims.batch * dims.time;
+  Result whole;
+  whole.y.resize(rows * problem.shape.d_out);
+  whole.d_x.resize(problem.x.size());
+  whole.d_parameters.resize(problem.parameters.size());
+
+  std::vector<Problem> pieces;
+  std::vector<std::size_t> begins;
+  whole.final_state = problem.initial_state;
+  for (std::size_t begin = 0; begin < dims.time; begin += length) {
+    const std::size_t count = std::min(length, dims.time - begin);
+    Problem piece{problem.shape,
+                  problem.parameters,
+                  {dims.batch, count},
+                  cut(problem.x, dims, begin, count),
+                  whole.final_state,
+                  {},
+                  {}};
+    if (with_backward) piece.d_y = cut(problem.d_y, dims, begin, count);
+    const Result result = row.forward(piece);
+    paste(whole.y, dims, begin, count, result.y);
+    whole.final_state = result.final_state;
+    pieces.push_back(std::move(piece));
+    begins.push_back(begin);
+  }
+  if (!with_backward) return whole;
+
+  whole.d_initial_state = problem.d_final_state;
+  for (std::size_t i = pieces.size(); i-- > 0;) {
+    pieces[i].d_final_state = whole.d_initial_state;
+    const Result result = row.forward_backward(pieces[i]);
+    paste(whole.d_x, dims, begins[i], pieces[i].dims.time, result.d_x);
+    for (std::size_t k = 0; k < whole.d_parameters.size(); ++k)
+      whole.d_parameters[k] += result.d_parameters[k];
+    whole.d_initial_state = result.d_initial_state;
+  }
+  return whole;
 }
 
 double relative_error(const std::vector<double>& a, const std::vector<double>& b) {

@@ -47,6 +47,12 @@ Problem random_problem(const NetworkShape& shape, SequenceDims dims, std::uint64
 
 std::vector<double> random_values(std::size_t count, double scale, RandomStream& random);
 
+/// The sequences cut into pieces of `length` steps (the last may be shorter), the state carried from one to
+/// the next; with gradients, the backward passes carry the gradient of the state the other way. Put together
+/// again.
+Result run_in_pieces(const EngineRow& row, const Problem& problem, std::size_t length,
+                     bool with_backward = false);
+
 /// ‖a − b‖ / ‖b‖, or ‖a‖ where b is zero.
 double relative_error(const std::vector<double>& a, const std::vector<double>& b);
 

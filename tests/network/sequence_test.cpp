@@ -1,0 +1,114 @@
+// What holds for every engine, whatever the sizes.
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include "network/engine_table.hpp"
+
+namespace mac::test {
+namespace {
+
+NetworkShape mamba(std::size_t d_model) { return {LayerKind::mamba, 3, 2, d_model, 2, 4}; }
+NetworkShape gru(std::size_t d_model) { return {LayerKind::gru, 3, 2, d_model, 2, 0}; }
+
+class Sequences : public testing::TestWithParam<EngineRow> {
+ protected:
+  const EngineRow& row() const { return GetParam(); }
+
+  // A random network amplifies rounding more than the trained ones of the golden files do, most of all with
+  // one or two channels, where the LayerNorm divides by almost nothing.
+  double output_tolerance() const { return 5 * row().output_tolerance; }
+  double gradient_tolerance() const { return 5 * row().gradient_tolerance; }
+
+  void expect_same(const Result& result, const Result& expected, const NetworkShape& shape) const {
+    EXPECT_LT(relative_error(result.y, expected.y), output_tolerance());
+    EXPECT_LT(relative_error(result.final_state, expected.final_state), output_tolerance());
+    EXPECT_LT(relative_error(result.d_x, expected.d_x), gradient_tolerance());
+    EXPECT_LT(relative_error(result.d_initial_state, expected.d_initial_state), gradient_tolerance());
+    const auto worst = worst_tensor(shape, result.d_parameters, expected.d_parameters);
+    EXPECT_LT(worst.error, gradient_tolerance()) << worst.tensor;
+  }
+};
+
+TEST_P(Sequences, AgreeWithTheReferenceForOddSizes) {
+  const EngineRow& reference = engine_table().front();
+  for (const std::size_t d_model : {1, 5, 17, 63})
+    for (const std::size_t time : {1, 2, 3, 64, 65})
+      for (const std::size_t batch : {1, 7})
+        for (const NetworkShape& shape : {mamba(d_model), gru(d_model)}) {
+          SCOPED_TRACE(
+              fmt::format("{} d_model {} time {} batch {}", to_string(shape.kind), d_model, time, batch));
+          const Problem problem = random_problem(shape, {batch, time}, 11);
+          expect_same(row().forward_backward(problem), reference.forward_backward(problem), shape);
+        }
+}
+
+TEST_P(Sequences, AreEqualToStepsWithACarriedState) {
+  for (const NetworkShape& shape : {mamba(5), gru(5), mamba(17)}) {
+    const Problem problem = random_problem(shape, {3, 20}, 12);
+    const Result whole = row().forward(problem), steps = run_in_pieces(row(), problem, 1);
+    EXPECT_LT(relative_error(steps.y, whole.y), output_tolerance());
+    EXPECT_LT(relative_error(steps.final_state, whole.final_state), output_tolerance());
+  }
+}
+
+TEST_P(Sequences, AreEqualToTheirPiecesInValueAndGradient) {
+  for (const NetworkShape& shape : {mamba(5), gru(5), mamba(17)})
+    for (const std::size_t length : {1, 2, 7, 13}) {
+      SCOPED_TRACE(fmt::format("{} d_model {} pieces of {}", to_string(shape.kind), shape.d_model, length));
+      const Problem problem = random_problem(shape, {3, 20}, 13);
+      expect_same(run_in_pieces(row(), problem, length, true), row().forward_backward(problem), shape);
+    }
+}
+
+TEST_P(Sequences, WithoutAnInitialStateStartFromZeros) {
+  for (const NetworkShape& shape : {mamba(5), gru(5)}) {
+    Problem problem = random_problem(shape, {2, 9}, 14, false);
+    const Result absent = row().forward_backward(problem);
+    problem.initial_state.assign(2 * shape.state_size(), 0);
+    problem.d_final_state.assign(2 * shape.state_size(), 0);
+    const Result zeros = row().forward_backward(problem);
+    EXPECT_EQ(absent.y, zeros.y);
+    EXPECT_EQ(absent.d_parameters, zeros.d_parameters);
+    EXPECT_EQ(absent.d_initial_state, zeros.d_initial_state);
+  }
+}
+
+TEST_P(Sequences, AreCausal) {
+  const SequenceDims dims{2, 30};
+  const std::size_t change = 17;  // inputs from here on are others
+  for (const NetworkShape& shape : {mamba(5), gru(5)}) {
+    const Problem problem = random_problem(shape, dims, 15);
+    Problem changed = problem;
+    for (std::size_t b = 0; b < dims.batch; ++b)
+      for (std::size_t i = change * shape.d_in; i < dims.time * shape.d_in; ++i)
+        changed.x[b * dims.time * shape.d_in + i] += 1;
+    const Result before = row().forward(problem), after = row().forward(changed);
+    for (std::size_t b = 0; b < dims.batch; ++b)
+      for (std::size_t t = 0; t < dims.time; ++t) {
+        const std::size_t i = (b * dims.time + t) * shape.d_out;
+        if (t < change)
+          EXPECT_EQ(before.y[i], after.y[i]) << "time " << t;
+        else
+          EXPECT_NE(before.y[i], after.y[i]) << "time " << t;
+      }
+  }
+}
+
+TEST_P(Sequences, OfABatchDoNotInfluenceEachOther) {
+  for (const NetworkShape& shape : {mamba(5), gru(5)}) {
+    const Problem problem = random_problem(shape, {3, 10}, 16);
+    Problem first = problem;
+    first.dims.batch = 1;
+    first.x.resize(first.x.size() / 3);
+    first.initial_state.resize(shape.state_size());
+    const Result alone = row().forward(first), together = row().forward(problem);
+    const auto length = static_cast<std::ptrdiff_t>(alone.y.size());
+    EXPECT_LT(relative_error({together.y.begin(), together.y.begin() + length}, alone.y), output_tolerance());
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Engines, Sequences, testing::ValuesIn(engine_table()),
+                         [](const auto& info) { return info.param.name; });
+
+}  // namespace
+}  // namespace mac::test
