@@ -33,11 +33,6 @@ struct DataPlan {
   double closure_step() const { return dt * static_cast<double>(stride); }
 };
 
-/// How the closure is held over a step of the reduced model: constant, or extrapolated from the last two.
-enum class Hold { zero, linear };
-std::string_view to_string(Hold hold);
-Hold hold_from(std::string_view name);  // throws UsageError
-
 struct Interval {
   double from = 0;
   double to = 0;

@@ -3,30 +3,13 @@
 //   y_{n+1} = RK4 step of dy/dt = R^(y) + C over one closure step,   C from the model at y_n (and its memory)
 #pragma once
 
+#include <mac/coupling.hpp>
 #include <mac/data.hpp>
 #include <memory>
 #include <string>
 #include <vector>
 
 namespace mac {
-
-/// What a closure model predicts at step n: the closure at t_n, or its mean over [t_n, t_{n+1}].
-enum class Target { instant, mean };
-std::string_view to_string(Target target);
-Target target_from(std::string_view name);  // throws UsageError
-
-/// The closure over one step as a straight line C(tau) = value + slope (tau/dt - pivot), tau in [0, dt].
-/// hold = zero: slope 0. hold = linear: the slope of the last two predictions; the line goes through the
-/// prediction at the start of the step (instant) or in its middle (mean), so that a mean stays a mean.
-struct HeldClosure {
-  Hold hold = Hold::zero;
-  Target target = Target::instant;
-};
-
-/// Advances y (resolved_size) by dt; `closure` and `previous` (closure_size) are this and the last
-/// prediction, previous is null in the first step.
-void coupled_step(const System& system, double dt, HeldClosure held, const double* closure,
-                  const double* previous, double* y);
 
 /// The closure of a group of trajectories that advance together; owns their memory.
 class ClosureGroup {

@@ -111,14 +111,6 @@ EvaluationPlan read_evaluation(const ConfigTable& root, const DataPlan& data) {
 
 }  // namespace
 
-std::string_view to_string(Hold hold) { return hold == Hold::zero ? "zero" : "linear"; }
-
-Hold hold_from(std::string_view name) {
-  for (const Hold hold : {Hold::zero, Hold::linear})
-    if (to_string(hold) == name) return hold;
-  throw UsageError("unknown hold \"{}\", expected zero or linear", name);
-}
-
 std::string to_string(const Interval& interval) {
   return fmt::format("[{:g},{:g}]", interval.from, interval.to);
 }
