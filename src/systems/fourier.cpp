@@ -128,6 +128,7 @@ std::unique_ptr<InitialCondition> FourierSystem::initial_condition(const ConfigT
     return std::make_unique<UniformModes>(modes_,
                                           initial ? initial->number_or("scale", 1, non_negative) : 1.0);
   auto fields = initial->strings("fields");
+  if (fields.empty()) initial->fail("fields", "expected at least one field");
   for (const auto& field : fields) {
     const auto& known = Fields::known();
     if (std::find(known.begin(), known.end(), field) == known.end())
