@@ -72,6 +72,18 @@ RC_GTEST_PROP(Reduction, PlusClosureIsTheFullModel, (std::uint32_t seed)) {
   }
 }
 
+RC_GTEST_PROP(Reduction, NeedsNoClosureWhereOnlyResolvedModesMove, (std::uint32_t seed)) {
+  for (const auto& table : tables) {
+    const auto system = make(table);
+    if (system->fourier_modes() == 0) continue;
+    auto state = random_state(*system, seed);
+    std::fill(state.begin() + static_cast<std::ptrdiff_t>(2 * system->fourier_modes() + 2), state.end(), 0.0);
+    const auto solver = system->make_solver(1e-4);
+    for (const double value : closure(*system, *solver, state))
+      RC_ASSERT(std::abs(value) <= 1e-13);  // rounding
+  }
+}
+
 RC_GTEST_PROP(Reduction, HasTheTransposedJacobianOfFiniteDifferences, (std::uint32_t seed)) {
   for (const auto& table : tables) {
     const auto system = make(table);
@@ -146,11 +158,17 @@ RC_GTEST_PROP(Reduction, IsEquivariantUnderItsSymmetries, (std::uint32_t seed)) 
       system->reduced_rhs(y_image.data(), rate_image.data());
       const auto c = closure(*system, *solver, state), c_image = closure(*system, *solver, image);
       const auto rate_mapped = map(rate), c_mapped = map(c);
+      std::vector<double> full_rate(state.size()), full_rate_image(state.size());
+      solver->full_rhs(state, full_rate);
+      solver->full_rhs(image, full_rate_image);
+      const auto full_rate_mapped = transform(*system, symmetry, a, full_rate);
       const double tolerance = 1e-13 * (1 + largest(rate) + largest(c));  // rounding
       for (std::size_t i = 0; i < y.size(); ++i) {
         RC_ASSERT(std::abs(rate_mapped[i] - rate_image[i]) <= tolerance);
         RC_ASSERT(std::abs(c_mapped[i] - c_image[i]) <= tolerance);
       }
+      for (std::size_t i = 0; i < state.size(); ++i)
+        RC_ASSERT(std::abs(full_rate_mapped[i] - full_rate_image[i]) <= 1e-13 * (1 + largest(full_rate)));
     }
   }
 }
