@@ -31,17 +31,15 @@ bool all_finite(std::span<const double> values) {
   return std::all_of(values.begin(), values.end(), [](double value) { return std::isfinite(value); });
 }
 
-/// The solver at the start of trajectory `index`.
-void start_trajectory(FullSolver& solver, const SplitPlan& split, std::uint64_t seed, std::size_t index,
-                      const FinalStates* parent, std::size_t full_size) {
+/// Puts the solver at the first saved time of trajectory `index`.
+void start(FullSolver& solver, const System& system, const SplitPlan& split, std::uint64_t seed,
+           std::size_t index, const FinalStates* parent) {
   if (split.continues) {
     solver.start(parent->at(index));
     return;
   }
   RandomStream random(seed, split.purpose, static_cast<std::uint32_t>(index));
-  std::vector<double> state(full_size);
-  split.initial->sample(index, random, state);
-  solver.start(state);
+  start_trajectory(system, *split.initial, index, random, solver);
 }
 
 void simulate(FullSolver& solver, const SplitPlan& split, const DataPlan& data, const System& system,
@@ -139,7 +137,7 @@ FinalStates generate_split(const Experiment& experiment, const SplitPlan& split,
       const auto index = static_cast<std::size_t>(i);
       attempt([&] {
         if (!solver) solver = system.make_solver(experiment.data.dt);
-        start_trajectory(*solver, split, experiment.data.seed, index, parent, system.full_size());
+        start(*solver, system, split, experiment.data.seed, index, parent);
         simulate(*solver, split, experiment.data, system, index, trajectory);
         if (keep_final_states) final_states[index].assign(solver->state().begin(), solver->state().end());
       });
