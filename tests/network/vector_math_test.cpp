@@ -38,18 +38,32 @@ void apply(Function function, const T* x, const T* a, T* y, std::size_t count) {
     const auto v = load_first(x + i, n);
     Vector<T> value = v;
     switch (function) {
-      case Function::exp: value = exp_nonpositive<T>(v); break;
-      case Function::sigmoid: value = sigmoid<T>(v); break;
-      case Function::softplus: value = softplus<T>(v); break;
-      case Function::slope_of_softplus: softplus<T>(v, value); break;
-      case Function::tanh: value = tanh<T>(v); break;
-      case Function::decay: value = decay<T>(v, load_first(a + i, n)); break;
+      case Function::exp:
+        value = exp_nonpositive<T>(v);
+        break;
+      case Function::sigmoid:
+        value = sigmoid<T>(v);
+        break;
+      case Function::softplus:
+        value = softplus<T>(v);
+        break;
+      case Function::slope_of_softplus:
+        softplus<T>(v, value);
+        break;
+      case Function::tanh:
+        value = tanh<T>(v);
+        break;
+      case Function::decay:
+        value = decay<T>(v, load_first(a + i, n));
+        break;
     }
     store_first(value, y + i, n);
   }
 }
 
-void apply_float(Function f, const float* x, const float* a, float* y, std::size_t n) { apply(f, x, a, y, n); }
+void apply_float(Function f, const float* x, const float* a, float* y, std::size_t n) {
+  apply(f, x, a, y, n);
+}
 void apply_double(Function f, const double* x, const double* a, double* y, std::size_t n) {
   apply(f, x, a, y, n);
 }
@@ -79,12 +93,18 @@ void apply(Function f, const double* x, const double* a, double* y, std::size_t 
 
 long double exact(Function function, long double x, long double a) {
   switch (function) {
-    case Function::exp: return std::exp(x);
-    case Function::sigmoid: return 1 / (1 + std::exp(-x));
-    case Function::softplus: return std::max(x, 0.0L) + std::log1p(std::exp(-std::abs(x)));
-    case Function::slope_of_softplus: return 1 / (1 + std::exp(-x));
-    case Function::tanh: return std::tanh(x);
-    case Function::decay: return std::exp2(x * a);
+    case Function::exp:
+      return std::exp(x);
+    case Function::sigmoid:
+      return 1 / (1 + std::exp(-x));
+    case Function::softplus:
+      return std::max(x, 0.0L) + std::log1p(std::exp(-std::abs(x)));
+    case Function::slope_of_softplus:
+      return 1 / (1 + std::exp(-x));
+    case Function::tanh:
+      return std::tanh(x);
+    case Function::decay:
+      return std::exp2(x * a);
   }
   return 0;
 }
@@ -121,14 +141,16 @@ struct Bound {
 };
 
 const Bound bounds[] = {
-    {Function::exp, -87.3, 0, 1.2},     {Function::sigmoid, -87, 100, 2.5}, {Function::softplus, -87, 100, 3.5},
-    {Function::slope_of_softplus, -87, 100, 2.5}, {Function::tanh, -30, 30, 3},
+    {Function::exp, -87.3, 0, 1.2},      {Function::sigmoid, -87, 100, 2.5},
+    {Function::softplus, -87, 100, 3.5}, {Function::slope_of_softplus, -87, 100, 2.5},
+    {Function::tanh, -30, 30, 3},
 };
 
 template <class T>
 void check_bounds() {
   for (const Bound& bound : bounds) {
-    const double error = largest_error<T>(bound.function, static_cast<T>(bound.low), static_cast<T>(bound.high));
+    const double error =
+        largest_error<T>(bound.function, static_cast<T>(bound.low), static_cast<T>(bound.high));
     EXPECT_LE(error, bound.ulp) << "function " << static_cast<int>(bound.function);
   }
 }
@@ -180,7 +202,8 @@ T at(Function function, T x, T a = T(-1)) {
 template <class T>
 void check_limits() {
   const T nan = std::numeric_limits<T>::quiet_NaN(), infinity = std::numeric_limits<T>::infinity();
-  for (Function f : {Function::exp, Function::sigmoid, Function::softplus, Function::slope_of_softplus, Function::tanh})
+  for (Function f :
+       {Function::exp, Function::sigmoid, Function::softplus, Function::slope_of_softplus, Function::tanh})
     EXPECT_TRUE(std::isnan(at(f, nan))) << static_cast<int>(f);
   EXPECT_EQ(at(Function::exp, -infinity), 0);
   EXPECT_EQ(at(Function::exp, T(0)), 1);

@@ -25,7 +25,8 @@ class Packer {
   /// rows x columns numbers read by value(row, column), rows padded
   template <class Value>
   const T* pack(std::size_t rows, std::size_t columns, const Value& value) {
-    return pack_parts(rows, 1, columns, [&](std::size_t r, std::size_t, std::size_t c) { return value(r, c); });
+    return pack_parts(rows, 1, columns,
+                      [&](std::size_t r, std::size_t, std::size_t c) { return value(r, c); });
   }
 
   /// Rows of several parts (x and z; the gates r, z, n), each part padded: value(row, part, column).
@@ -49,8 +50,9 @@ class Packer {
       return weight[(p * outputs + o) * inputs + i];
     });
     if (bias)
-      packed.bias = pack_parts(
-          1, parts, outputs, [&](std::size_t, std::size_t p, std::size_t o) { return bias[p * outputs + o]; });
+      packed.bias = pack_parts(1, parts, outputs, [&](std::size_t, std::size_t p, std::size_t o) {
+        return bias[p * outputs + o];
+      });
     return packed;
   }
 
@@ -182,7 +184,7 @@ void StepEngine<T>::step(std::size_t batch, const T* x, T* y, T* state, int thre
   const std::size_t tiles = (batch + cpu::kStepTile - 1) / cpu::kStepTile;
   const std::size_t parts = std::min(tiles, static_cast<std::size_t>(std::max(threads, 1)));
   if (parts <= 1) return run(0, batch);
-#pragma omp parallel for num_threads(static_cast<int>(parts)) schedule(static, 1)
+#pragma omp parallel for num_threads(static_cast <int>(parts)) schedule(static, 1)
   for (std::size_t part = 0; part < parts; ++part)
     run(std::min(batch, tiles * part / parts * cpu::kStepTile),
         std::min(batch, tiles * (part + 1) / parts * cpu::kStepTile));

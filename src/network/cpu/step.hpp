@@ -1,7 +1,8 @@
 // Step mode: the network's weights packed for one time step with channels in vector lanes.
 //
-// A linear layer becomes out = bias + Σ_i x[i]·W[:, i]: one broadcast input times a row of packed weights, the
-// outputs in lanes. Rows are padded with zeros to whole vectors, so padding channels stay zero all the way.
+// A linear layer becomes out = bias + Σ_i x[i]·W[:, i]: one broadcast input times a row of packed weights,
+// the outputs in lanes. Rows are padded with zeros to whole vectors, so padding channels stay zero all the
+// way.
 #pragma once
 
 #include <hwy/aligned_allocator.h>
@@ -55,9 +56,9 @@ template <class T>
 struct PackedNetwork {
   NetworkShape shape;
   std::size_t lanes = 1;
-  std::size_t model = 0;  // padded d_model
-  std::size_t inner = 0;  // padded d_inner
-  std::size_t wide = 0;   // padded width of a block's widest layer
+  std::size_t model = 0;   // padded d_model
+  std::size_t inner = 0;   // padded d_inner
+  std::size_t wide = 0;    // padded width of a block's widest layer
   std::size_t narrow = 0;  // padded width of x_proj
   PackedLinear<T> input_proj;
   std::vector<PackedBlock<T>> blocks;
@@ -76,7 +77,8 @@ constexpr std::size_t kStepTile = 4;
 template <class T>
 struct StepKernels {
   std::size_t lanes;
-  /// x (count, d_in) -> y (count, d_out), state (count, state_size) in place; scratch holds kStepTile samples.
+  /// x (count, d_in) -> y (count, d_out), state (count, state_size) in place; scratch holds kStepTile
+  /// samples.
   void (*step)(const PackedNetwork<T>& network, std::size_t count, const T* x, T* y, T* state, T* scratch);
 };
 

@@ -1,8 +1,8 @@
 // One time step of the network with channels in lanes, for up to kStepTile samples at once.
 //
-// The order of every sum is that of the sequence kernels: a linear layer adds its inputs in ascending order to
-// the bias, LayerNorm sums channels 0, 16, 32, ... into the first of 16 partial sums and so on and folds those
-// by halves. So a step gives the bits of the sequence mode, for any batch.
+// The order of every sum is that of the sequence kernels: a linear layer adds its inputs in ascending order
+// to the bias, LayerNorm sums channels 0, 16, 32, ... into the first of 16 partial sums and so on and folds
+// those by halves. So a step gives the bits of the sequence mode, for any batch.
 #include "network/cpu/targets.hpp"
 
 #undef HWY_TARGET_INCLUDE
@@ -33,10 +33,10 @@ using cpu::PackedNorm;
 /// The activations of the samples of a tile; those of sample s lie `stride·s` behind the pointers.
 template <class T>
 struct Scratch {
-  T* h;       // (padded d_model) residual stream
-  T* u;       // (padded d_model) input of a layer
-  T* wide;    // Mamba: x, z (2, padded d_inner); GRU: gates from input and hidden state (2, 3, padded d_model)
-  T* x;       // (padded d_inner) after the convolution
+  T* h;     // (padded d_model) residual stream
+  T* u;     // (padded d_model) input of a layer
+  T* wide;  // Mamba: x, z (2, padded d_inner); GRU: gates from input and hidden state (2, 3, padded d_model)
+  T* x;     // (padded d_inner) after the convolution
   T* narrow;  // dt, B, C
   T* delta;   // (padded d_inner)
   T* g;       // (padded d_inner) gated output of the scan
@@ -62,8 +62,8 @@ HWY_INLINE void linear_tile(T* out, std::size_t out_stride, const T* in, std::si
   const Tag<T> d;
   Vector<T> sum[S][V];
   MAC_UNROLL for (std::size_t s = 0; s < S; ++s) {
-    MAC_UNROLL for (std::size_t v = 0; v < V; ++v)
-      sum[s][v] = w.bias ? hn::Load(d, w.bias + o + v * kLanes<T>) : hn::Zero(d);
+    MAC_UNROLL for (std::size_t v = 0; v < V; ++v) sum[s][v] =
+        w.bias ? hn::Load(d, w.bias + o + v * kLanes<T>) : hn::Zero(d);
   }
   const T* weight = w.weight + o;
   for (std::size_t i = 0; i < w.inputs; ++i, weight += w.outputs) {
@@ -76,7 +76,7 @@ HWY_INLINE void linear_tile(T* out, std::size_t out_stride, const T* in, std::si
   }
   MAC_UNROLL for (std::size_t s = 0; s < S; ++s) {
     MAC_UNROLL for (std::size_t v = 0; v < V; ++v)
-      hn::Store(sum[s][v], d, out + s * out_stride + o + v * kLanes<T>);
+        hn::Store(sum[s][v], d, out + s * out_stride + o + v * kLanes<T>);
   }
 }
 
@@ -87,12 +87,18 @@ HWY_INLINE void linear(T* out, std::size_t out_stride, const T* in, std::size_t 
   for (; o + 6 * kLanes<T> <= w.outputs; o += 6 * kLanes<T>)
     linear_tile<T, S, 6>(out, out_stride, in, in_stride, w, o);
   switch ((w.outputs - o) / kLanes<T>) {
-    case 5: return linear_tile<T, S, 5>(out, out_stride, in, in_stride, w, o);
-    case 4: return linear_tile<T, S, 4>(out, out_stride, in, in_stride, w, o);
-    case 3: return linear_tile<T, S, 3>(out, out_stride, in, in_stride, w, o);
-    case 2: return linear_tile<T, S, 2>(out, out_stride, in, in_stride, w, o);
-    case 1: return linear_tile<T, S, 1>(out, out_stride, in, in_stride, w, o);
-    default: return;
+    case 5:
+      return linear_tile<T, S, 5>(out, out_stride, in, in_stride, w, o);
+    case 4:
+      return linear_tile<T, S, 4>(out, out_stride, in, in_stride, w, o);
+    case 3:
+      return linear_tile<T, S, 3>(out, out_stride, in, in_stride, w, o);
+    case 2:
+      return linear_tile<T, S, 2>(out, out_stride, in, in_stride, w, o);
+    case 1:
+      return linear_tile<T, S, 1>(out, out_stride, in, in_stride, w, o);
+    default:
+      return;
   }
 }
 
@@ -168,10 +174,12 @@ HWY_INLINE void conv_step(T* x, T* history, const T* input, const PackedMamba<T>
   }
 }
 
-/// With Δ = softplus(delta): s ← exp(ΔA) s + Δ x B, g = (C·s + D x) SiLU(z); the state s is (d_state, d_inner)
+/// With Δ = softplus(delta): s ← exp(ΔA) s + Δ x B, g = (C·s + D x) SiLU(z); the state s is (d_state,
+/// d_inner)
 template <class T>
 HWY_INLINE void scan_step(T* g, T* state, const T* x, const T* z, const T* delta, const T* B, const T* C,
-                          const PackedMamba<T>& w, std::size_t states, std::size_t inner, std::size_t padded) {
+                          const PackedMamba<T>& w, std::size_t states, std::size_t inner,
+                          std::size_t padded) {
   const Tag<T> d;
   for (std::size_t c = 0; c < inner; c += kLanes<T>) {
     const std::size_t count = std::min(kLanes<T>, inner - c);
@@ -181,8 +189,8 @@ HWY_INLINE void scan_step(T* g, T* state, const T* x, const T* z, const T* delta
     auto y = hn::Zero(d);
     for (std::size_t n = 0; n < states; ++n) {
       const auto e = decay<T>(step, hn::Load(d, w.decay_rate + n * padded + c));
-      const auto s = hn::MulAdd(e, load_first(state + n * inner + c, count),
-                                hn::Mul(step_input, hn::Set(d, B[n])));
+      const auto s =
+          hn::MulAdd(e, load_first(state + n * inner + c, count), hn::Mul(step_input, hn::Set(d, B[n])));
       store_first(s, state + n * inner + c, count);
       y = hn::MulAdd(hn::Set(d, C[n]), s, y);
     }
@@ -238,8 +246,8 @@ HWY_INLINE void gru_step(const PackedNetwork<T>& n, const cpu::PackedGru<T>& w, 
   linear<T, S>(a.wide, a.stride, a.u, a.stride, w.input);
   linear<T, S>(from_hidden, a.stride, state, state_stride, w.hidden);
   for (std::size_t s = 0; s < S; ++s)
-    gru_gates(a.u + s * a.stride, state + s * state_stride, a.wide + s * a.stride,
-              from_hidden + s * a.stride, n.shape.d_model, n.model);
+    gru_gates(a.u + s * a.stride, state + s * state_stride, a.wide + s * a.stride, from_hidden + s * a.stride,
+              n.shape.d_model, n.model);
 }
 
 /// One step of S samples.

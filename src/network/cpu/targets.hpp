@@ -1,8 +1,8 @@
 // Which instruction sets the kernels are compiled for. Include before hwy/highway.h.
 //
-// x86-64: plain scalar code, SSE4, AVX2 with FMA, AVX-512; the newest one present is chosen at run time. Sets in
-// between would cost build time and gain little. Kernels keep arrays of vectors, so
-// vectors without a compile-time size (SVE, RVV) are left out; on AArch64 NEON serves.
+// x86-64: plain scalar code, SSE4, AVX2 with FMA, AVX-512; the newest one present is chosen at run time. Sets
+// in between would cost build time and gain little. Kernels keep arrays of vectors, so vectors without a
+// compile-time size (SVE, RVV) are left out; on AArch64 NEON serves.
 #pragma once
 
 #define HWY_DISABLED_TARGETS \

@@ -188,7 +188,8 @@ HWY_INLINE Vector<T> sigmoid(Vector<T> x) {
   return hn::Div(hn::IfThenElse(hn::Lt(x, hn::Zero(d)), e, one), hn::Add(one, e));
 }
 
-/// log(1 + e^x) = max(x, 0) + 2 atanh(s), s = e/(2 + e), e = e^−|x|; slope receives its derivative, sigmoid(x).
+/// log(1 + e^x) = max(x, 0) + 2 atanh(s), s = e/(2 + e), e = e^−|x|; slope receives its derivative,
+/// sigmoid(x).
 template <class T>
 HWY_INLINE Vector<T> softplus(Vector<T> x, Vector<T>& slope) {
   const Tag<T> d;
