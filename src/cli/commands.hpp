@@ -2,6 +2,7 @@
 #pragma once
 
 #include <CLI/CLI.hpp>
+#include <nlohmann/json_fwd.hpp>
 
 namespace mac::cli {
 
@@ -15,6 +16,12 @@ struct Common {
 /// Adds --threads and --quiet, and --json where a command prints results.
 void add_common(CLI::App& command, Common& common, bool with_json);
 
-// Each adds its command to the program; the callback runs the command. Options live as long as the program.
+/// Writes results to a file, or to standard output for "-".
+void write_json(const std::string& path, const nlohmann::json& value);
+
+// Each adds its command to the program; the command runs when it is chosen.
+void add_generate(CLI::App& program);
+void add_rollout(CLI::App& program);
+void add_evaluate(CLI::App& program);
 
 }  // namespace mac::cli

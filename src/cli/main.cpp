@@ -4,6 +4,7 @@
 #include <cstdio>
 #include <exception>
 #include <mac/error.hpp>
+#include <mac/progress.hpp>
 #include <mac/version.hpp>
 
 #include "cli/commands.hpp"
@@ -26,14 +27,27 @@ int run(int argc, char** argv) {
   CLI::App program{"MAC learns the missing part of a reduced-order model.", "mac"};
   program.set_version_flag("--version", [] { return version_text(); });
   program.require_subcommand(1);
+  program.footer(
+      "A study from start to end:\n"
+      "  mac generate experiments/burgers.toml -o data.h5\n"
+      "  mac rollout markov --data data.h5 -o markov.h5\n"
+      "  mac rollout exact --hold linear --data data.h5 -o exact.h5\n"
+      "  mac evaluate markov.h5 exact.h5");
+  add_generate(program);
+  add_rollout(program);
+  add_evaluate(program);
   program.failure_message([](const CLI::App* app, const CLI::Error& error) {
     return fmt::format("mac: {}\nRun '{} --help' for usage.\n", error.what(), app->get_display_name());
   });
+  watch_interrupts();
   try {
     program.parse(argc, argv);
     return 0;
   } catch (const CLI::ParseError& error) {
     return program.exit(error) == 0 ? 0 : 2;
+  } catch (const Interrupted&) {
+    fmt::print(stderr, "mac: interrupted\n");
+    return 130;
   } catch (const UsageError& error) {
     fmt::print(stderr, "mac: {}\n", error.what());
     return 2;

@@ -1,0 +1,233 @@
+#include <algorithm>
+#include <cmath>
+#include <mac/error.hpp>
+#include <mac/evaluation.hpp>
+#include <numbers>
+#include <numeric>
+
+namespace mac {
+
+namespace {
+
+MeanStd mean_std(const std::vector<double>& values) {
+  if (values.empty()) return {std::nan(""), std::nan("")};
+  const auto n = static_cast<double>(values.size());
+  const double mean = std::accumulate(values.begin(), values.end(), 0.0) / n;
+  double variance = 0;
+  for (const double value : values) variance += (value - mean) * (value - mean) / n;
+  return {mean, std::sqrt(variance)};
+}
+
+/// One trajectory, (n_time, width) each.
+struct Pair {
+  std::span<const double> predicted, truth;
+  std::size_t width;
+
+  double error(std::size_t t, std::size_t v) const { return predicted[t * width + v] - truth[t * width + v]; }
+  double true_value(std::size_t t, std::size_t v) const { return truth[t * width + v]; }
+};
+
+/// First and one past the last index of the saved times inside the interval, its ends included.
+std::pair<std::size_t, std::size_t> time_range(const std::vector<double>& time, const Interval& interval) {
+  const double slack = 1e-9 * std::max(1.0, std::abs(interval.to));
+  const double start = time.front();
+  const auto first = std::lower_bound(time.begin(), time.end(), start + interval.from - slack);
+  const auto last = std::upper_bound(time.begin(), time.end(), start + interval.to + slack);
+  return {static_cast<std::size_t>(first - time.begin()), static_cast<std::size_t>(last - time.begin())};
+}
+
+/// sqrt( sum (pred - true)^2 / sum true^2 ) of each variable over times [first, last).
+std::vector<double> relative_l2(const Pair& pair, std::size_t first, std::size_t last) {
+  std::vector<double> result(pair.width);
+  for (std::size_t v = 0; v < pair.width; ++v) {
+    double error = 0, norm = 0;
+    for (std::size_t t = first; t < last; ++t) {
+      error += pair.error(t, v) * pair.error(t, v);
+      norm += pair.true_value(t, v) * pair.true_value(t, v);
+    }
+    result[v] = std::sqrt(error / norm);
+  }
+  return result;
+}
+
+/// sqrt( sum_{j<=i} |X - X~|^2 / sum_{all j} |X|^2 ) for every i.
+Series running_l2(const Pair& pair, std::size_t times) {
+  double norm = 0, error = 0;
+  for (const double value : pair.truth) norm += value * value;
+  Series series(times);
+  for (std::size_t t = 0; t < times; ++t) {
+    for (std::size_t v = 0; v < pair.width; ++v) error += pair.error(t, v) * pair.error(t, v);
+    series[t] = std::sqrt(error / norm);
+  }
+  return series;
+}
+
+/// sum <X, X~> / ( sum |X|^2 sum |X~|^2 )^(1/2) over j <= i. Centred: about the running means of each
+/// variable.
+Series running_correlation(const Pair& pair, std::size_t times, bool centred) {
+  const std::size_t width = pair.width;
+  std::vector<double> sum_x(width), sum_p(width);
+  double xx = 0, pp = 0, xp = 0;
+  Series series(times);
+  for (std::size_t t = 0; t < times; ++t) {
+    double mean_xx = 0, mean_pp = 0, mean_xp = 0;  // sums of products of the running sums
+    for (std::size_t v = 0; v < width; ++v) {
+      const double x = pair.true_value(t, v), p = pair.predicted[t * width + v];
+      xx += x * x, pp += p * p, xp += x * p;
+      sum_x[v] += x, sum_p[v] += p;
+      mean_xx += sum_x[v] * sum_x[v], mean_pp += sum_p[v] * sum_p[v], mean_xp += sum_x[v] * sum_p[v];
+    }
+    const double weight = centred ? 1 / static_cast<double>(t + 1) : 0.0;
+    const double var_x = xx - weight * mean_xx, var_p = pp - weight * mean_pp, cov = xp - weight * mean_xp;
+    // At the first time a centred correlation is 0/0: both have no spread yet and agree.
+    series[t] = var_x > 0 && var_p > 0 ? cov / std::sqrt(var_x * var_p) : 1.0;
+  }
+  return series;
+}
+
+/// sqrt(4 pi sum_k |theta_k - theta^_k|^2): the L2 norm over [0, 2 pi) of the difference of the real fields.
+Series physical_l2(const Pair& pair, std::size_t times) {
+  Series series(times);
+  for (std::size_t t = 0; t < times; ++t) {
+    double error = 0;
+    for (std::size_t v = 0; v < pair.width; ++v) error += pair.error(t, v) * pair.error(t, v);
+    series[t] = std::sqrt(4 * std::numbers::pi * error);
+  }
+  return series;
+}
+
+Series energy(std::span<const double> state, std::size_t width) {
+  Series series(state.size() / width);
+  for (std::size_t t = 0; t < series.size(); ++t)
+    for (std::size_t v = 0; v < width; ++v) series[t] += state[t * width + v] * state[t * width + v];
+  return series;
+}
+
+/// Sums series element by element; the mean is taken at the end.
+void add(Series& sum, const Series& series) {
+  sum.resize(series.size());
+  for (std::size_t t = 0; t < series.size(); ++t) sum[t] += series[t];
+}
+
+/// Collects the trajectories of one model and split, from one file or several.
+class Collector {
+ public:
+  Collector(const Experiment& experiment, const std::vector<Interval>& intervals)
+      : fourier_(experiment.system->fourier_modes() > 0),
+        d_(experiment.system->resolved_size()),
+        c_(experiment.system->closure_size()),
+        intervals_(intervals),
+        resolved_(intervals.size(), std::vector<std::vector<double>>(d_)),
+        closure_(intervals.size(), std::vector<std::vector<double>>(c_)) {}
+
+  void add_split(const RolloutSplit& split, const std::string& file) {
+    if (!metrics_.time.empty() && split.time != metrics_.time)
+      throw Error("{}: split {} has other saved times than the model's other files", file, split.name);
+    metrics_.time = split.time;
+    for (std::size_t i = 0; i < split.trajectories(); ++i) {
+      ++metrics_.trajectories;
+      if (!std::isnan(split.blow_up_time[i]))
+        metrics_.blow_ups.push_back({file, i, split.blow_up_time[i]});
+      else
+        add_trajectory(split, i);
+    }
+  }
+
+  SplitMetrics finish() {
+    for (std::size_t k = 0; k < intervals_.size(); ++k) {
+      IntervalMetrics interval{intervals_[k], {}, {}};
+      for (const auto& values : resolved_[k]) interval.resolved.push_back(mean_std(values));
+      for (const auto& values : closure_[k]) interval.closure.push_back(mean_std(values));
+      metrics_.intervals.push_back(std::move(interval));
+    }
+    metrics_.cumulative_l2 = mean_std(final_l2_);
+    const auto n = static_cast<double>(final_l2_.size());
+    for (Series* series :
+         {&metrics_.running_l2, &metrics_.running_correlation, &metrics_.running_centred_correlation,
+          &metrics_.physical_l2, &metrics_.energy, &metrics_.true_energy})
+      for (double& value : *series) value /= n;
+    for (auto& [label, series] : metrics_.labelled_physical_l2)
+      for (double& value : series) value /= static_cast<double>(label_counts_[label]);
+    metrics_.correlation = n > 0 ? metrics_.running_correlation.back() : std::nan("");
+    metrics_.centred_correlation = n > 0 ? metrics_.running_centred_correlation.back() : std::nan("");
+    return std::move(metrics_);
+  }
+
+ private:
+  void add_trajectory(const RolloutSplit& split, std::size_t i) {
+    const std::size_t times = split.time.size();
+    const auto slice = [&](const std::vector<double>& values, std::size_t width) {
+      return std::span(values).subspan(i * times * width, times * width);
+    };
+    const Pair resolved{slice(split.resolved, d_), slice(split.true_resolved, d_), d_};
+    const Pair closure{slice(split.closure, c_), slice(split.true_closure, c_), c_};
+    for (std::size_t k = 0; k < intervals_.size(); ++k) {
+      const auto [first, last] = time_range(split.time, intervals_[k]);
+      const auto resolved_errors = relative_l2(resolved, first, last);
+      const auto closure_errors = relative_l2(closure, first, last);
+      for (std::size_t v = 0; v < d_; ++v) resolved_[k][v].push_back(resolved_errors[v]);
+      for (std::size_t v = 0; v < c_; ++v) closure_[k][v].push_back(closure_errors[v]);
+    }
+    const Series l2 = running_l2(resolved, times);
+    final_l2_.push_back(l2.back());
+    add(metrics_.running_l2, l2);
+    add(metrics_.running_correlation, running_correlation(resolved, times, false));
+    add(metrics_.running_centred_correlation, running_correlation(resolved, times, true));
+    if (!fourier_) return;
+    const Series field_error = physical_l2(resolved, times);
+    add(metrics_.physical_l2, field_error);
+    add(metrics_.energy, energy(resolved.predicted, d_));
+    add(metrics_.true_energy, energy(resolved.truth, d_));
+    if (!split.labels[i].empty()) {
+      add(metrics_.labelled_physical_l2[split.labels[i]], field_error);
+      ++label_counts_[split.labels[i]];
+    }
+  }
+
+  bool fourier_;
+  std::size_t d_, c_;
+  std::vector<Interval> intervals_;
+  std::vector<std::vector<std::vector<double>>> resolved_, closure_;  // [interval][variable][trajectory]
+  std::vector<double> final_l2_;
+  std::map<std::string, std::size_t> label_counts_;
+  SplitMetrics metrics_;
+};
+
+std::vector<Interval> intervals_of(const Experiment& experiment, const RolloutSplit& split) {
+  if (split.name == "test") return experiment.evaluation.intervals;
+  if (split.name == "ood") return experiment.evaluation.ood_intervals;
+  return {{0, split.time.back() - split.time.front()}};
+}
+
+}  // namespace
+
+Evaluation evaluate(std::vector<RolloutFile> rollouts) {
+  if (rollouts.empty()) throw UsageError("there is no rollout to evaluate");
+  const Experiment& first = rollouts.front().experiment;
+  std::vector<std::string> order;
+  std::map<std::string, std::map<std::string, Collector>> collectors;
+  std::map<std::string, std::vector<std::string>> files;
+  for (const RolloutFile& rollout : rollouts) {
+    const Experiment& experiment = rollout.experiment;
+    if (experiment.system->name() != first.system->name() ||
+        experiment.system->resolved_names() != first.system->resolved_names())
+      throw UsageError("{}: is a rollout of {}, but {} is of {}", rollout.path, experiment.system->name(),
+                       rollouts.front().path, first.system->name());
+    if (!collectors.contains(rollout.model)) order.push_back(rollout.model);
+    files[rollout.model].push_back(rollout.path);
+    for (const RolloutSplit& split : rollout.splits) {
+      auto [collector, fresh] =
+          collectors[rollout.model].try_emplace(split.name, experiment, intervals_of(experiment, split));
+      collector->second.add_split(split, rollout.path);
+    }
+  }
+  Evaluation evaluation{first, {}};
+  for (const std::string& model : order) {
+    ModelMetrics metrics{model, files[model], {}};
+    for (auto& [split, collector] : collectors[model]) metrics.splits.emplace(split, collector.finish());
+    evaluation.models.push_back(std::move(metrics));
+  }
+  return evaluation;
+}
+
+}  // namespace mac

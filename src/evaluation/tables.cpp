@@ -1,0 +1,238 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <mac/evaluation.hpp>
+
+namespace mac {
+
+namespace {
+
+/// Four significant digits without exponents: 0.00140, 1.044, 2917.
+std::string significant(double value) {
+  if (value == 0) return "0";
+  if (!std::isfinite(value)) return "-";
+  if (std::abs(value) < 1e-4) return fmt::format("{:.1e}", value);
+  const int digits = std::clamp(3 - static_cast<int>(std::floor(std::log10(std::abs(value)))), 0, 7);
+  return fmt::format("{:.{}f}", value, digits);
+}
+
+std::string percent(const MeanStd& value) {
+  if (!std::isfinite(value.mean)) return "blew up";
+  const std::string mean = significant(100 * value.mean);
+  return std::isfinite(value.std) ? fmt::format("{} ± {}", mean, significant(100 * value.std)) : mean;
+}
+
+std::string plain(double value) { return std::isfinite(value) ? fmt::format("{:.4f}", value) : "blew up"; }
+
+std::string split_title(const std::string& split) {
+  if (split == "ood") return "out of distribution";
+  return split;
+}
+
+/// A model column, and beside it the paper's column if the paper has one for this table.
+struct TableColumn {
+  const ModelMetrics* model;
+  const SplitMetrics* metrics;
+  bool paper;
+};
+
+std::vector<const ModelMetrics*> models_with(const Evaluation& evaluation, const std::string& split) {
+  std::vector<const ModelMetrics*> models;
+  for (const ModelMetrics& model : evaluation.models)
+    if (model.splits.contains(split)) models.push_back(&model);
+  return models;
+}
+
+/// Errors of each variable over one interval; quantity is "resolved" or "closure".
+Table error_table(const Evaluation& evaluation, const std::string& split, std::size_t k,
+                  const std::string& quantity) {
+  const System& system = *evaluation.experiment.system;
+  const bool resolved = quantity == "resolved";
+  const auto& names = resolved ? system.resolved_names() : system.closure_names();
+  const auto models = models_with(evaluation, split);
+  const SplitMetrics& first = models.front()->splits.at(split);
+  const std::string interval = to_string(first.intervals[k].interval);
+
+  Table table;
+  table.title =
+      fmt::format("{}, {}, {} {}: relative L2 error in %, mean ± standard deviation over {} trajectories",
+                  system.name(), split_title(split), quantity, interval, first.trajectories);
+  table.header = {"variable"};
+  std::vector<TableColumn> columns;
+  for (const ModelMetrics* model : models) {
+    columns.push_back({model, &model->splits.at(split), false});
+    table.header.push_back(model->model);
+    if (paper_value(system.name(), model->model, split, quantity, interval, names.front())) {
+      columns.push_back({model, nullptr, true});
+      table.header.push_back("paper");
+    }
+  }
+  for (std::size_t v = 0; v < names.size(); ++v) {
+    std::vector<std::string> row = {names[v]};
+    for (const TableColumn& column : columns) {
+      if (column.paper) {
+        row.push_back(
+            percent(*paper_value(system.name(), column.model->model, split, quantity, interval, names[v])));
+      } else {
+        const IntervalMetrics& metrics = column.metrics->intervals[k];
+        row.push_back(percent(resolved ? metrics.resolved[v] : metrics.closure[v]));
+      }
+    }
+    table.rows.push_back(std::move(row));
+  }
+  return table;
+}
+
+Table summary_table(const Evaluation& evaluation, const std::string& split) {
+  const System& system = *evaluation.experiment.system;
+  Table table;
+  table.title = fmt::format("{}, {}: whole trajectories", system.name(), split_title(split));
+  table.header = {"model", "cumulative L2",       "paper",        "correlation",
+                  "paper", "centred correlation", "trajectories", "blow-ups"};
+  const auto paper = [&](const std::string& model, const char* quantity) {
+    const auto value = paper_value(system.name(), model, split, quantity, "", "");
+    return value ? plain(value->mean) : std::string("-");
+  };
+  for (const ModelMetrics* model : models_with(evaluation, split)) {
+    const SplitMetrics& metrics = model->splits.at(split);
+    table.rows.push_back(
+        {model->model, plain(metrics.cumulative_l2.mean), paper(model->model, "cumulative_l2"),
+         plain(metrics.correlation), paper(model->model, "correlation"), plain(metrics.centred_correlation),
+         fmt::format("{}", metrics.trajectories), fmt::format("{}", metrics.blow_ups.size())});
+  }
+  return table;
+}
+
+/// Physical-space L2 error of one named trajectory at a few round times.
+Table field_table(const Evaluation& evaluation, const std::string& split, const std::string& label) {
+  const auto models = models_with(evaluation, split);
+  const std::vector<double>& time = models.front()->splits.at(split).time;
+  std::vector<std::size_t> at;
+  Table table;
+  table.title = fmt::format("{}, {}: physical-space L2 error", evaluation.experiment.system->name(), label);
+  table.header = {"t"};
+  for (const double wanted : {0.5, 1.0, 2.0, 5.0, 10.0, 20.0}) {
+    const auto found = std::lower_bound(time.begin(), time.end(), wanted - 1e-9);
+    if (found == time.end()) break;
+    at.push_back(static_cast<std::size_t>(found - time.begin()));
+    table.header.push_back(fmt::format("{:g}", wanted));
+  }
+  for (const ModelMetrics* model : models) {
+    const auto& series = model->splits.at(split).labelled_physical_l2;
+    const auto found = series.find(label);
+    std::vector<std::string> row = {model->model};
+    for (const std::size_t t : at)
+      row.push_back(found == series.end() ? "blew up" : significant(found->second[t]));
+    table.rows.push_back(std::move(row));
+  }
+  return table;
+}
+
+std::size_t width(const std::string& text) {  // code points: the tables hold "±", nothing wider
+  return static_cast<std::size_t>(std::count_if(
+      text.begin(), text.end(), [](char c) { return (static_cast<unsigned char>(c) & 0xC0) != 0x80; }));
+}
+
+std::string padded(const std::string& text, std::size_t to, bool left) {
+  const std::string space(to - std::min(to, width(text)), ' ');
+  return left ? text + space : space + text;
+}
+
+std::string aligned(const Table& table, const std::string& separator, const std::string& edge) {
+  std::vector<std::size_t> widths;
+  for (std::size_t j = 0; j < table.header.size(); ++j) {
+    std::size_t widest = width(table.header[j]);
+    for (const auto& row : table.rows) widest = std::max(widest, width(row[j]));
+    widths.push_back(widest);
+  }
+  const auto line = [&](const std::vector<std::string>& cells) {
+    std::string text = edge;
+    for (std::size_t j = 0; j < cells.size(); ++j)
+      text += (j > 0 ? separator : "") + padded(cells[j], widths[j], j == 0);
+    return text + (edge.empty() ? "" : " |") + "\n";
+  };
+  std::string text = line(table.header);
+  std::vector<std::string> rule;
+  for (std::size_t j = 0; j < widths.size(); ++j)
+    rule.push_back(std::string(widths[j] - 1, '-') + (edge.empty() || j == 0 ? '-' : ':'));
+  text += line(rule);
+  for (const auto& row : table.rows) text += line(row);
+  return text;
+}
+
+std::string csv(const Table& table) {
+  const auto line = [](const std::vector<std::string>& cells) {
+    std::string text;
+    for (std::size_t j = 0; j < cells.size(); ++j) {
+      const bool quote = cells[j].find_first_of(",\"") != std::string::npos;
+      text += (j > 0 ? "," : "") + (quote ? "\"" + cells[j] + "\"" : cells[j]);
+    }
+    return text + "\n";
+  };
+  std::string text = "# " + table.title + "\n" + line(table.header);
+  for (const auto& row : table.rows) text += line(row);
+  return text;
+}
+
+std::string latex(const Table& table) {
+  const auto escape = [](const std::string& cell) {
+    std::string text;
+    for (std::size_t i = 0; i < cell.size(); ++i) {
+      if (cell.compare(i, 2, "±") == 0) {
+        text += "$\\pm$";
+        ++i;
+      } else if (cell[i] == '_' || cell[i] == '%') {
+        text += std::string("\\") + cell[i];
+      } else {
+        text += cell[i];
+      }
+    }
+    return text;
+  };
+  const auto line = [&](const std::vector<std::string>& cells) {
+    std::vector<std::string> escaped;
+    for (const std::string& cell : cells) escaped.push_back(escape(cell));
+    return fmt::format("  {} \\\\\n", fmt::join(escaped, " & "));
+  };
+  std::string text = fmt::format(
+      "\\begin{{table}}[htbp]\n\\centering\n\\caption{{{}}}\n\\begin{{tabular}}{{l{}}}\n\\hline\n",
+      escape(table.title), std::string(table.header.size() - 1, 'r'));
+  text += line(table.header) + "\\hline\n";
+  for (const auto& row : table.rows) text += line(row);
+  return text + "\\hline\n\\end{tabular}\n\\end{table}\n";
+}
+
+}  // namespace
+
+std::vector<Table> tables(const Evaluation& evaluation) {
+  std::vector<Table> result;
+  for (const std::string split : {"train", "validation", "test", "ood"}) {
+    const auto models = models_with(evaluation, split);
+    if (models.empty()) continue;
+    const SplitMetrics& first = models.front()->splits.at(split);
+    for (const char* quantity : {"resolved", "closure"})
+      for (std::size_t k = 0; k < first.intervals.size(); ++k)
+        result.push_back(error_table(evaluation, split, k, quantity));
+    result.push_back(summary_table(evaluation, split));
+    for (const auto& [label, series] : first.labelled_physical_l2)
+      result.push_back(field_table(evaluation, split, label));
+  }
+  return result;
+}
+
+std::string render(const Table& table, TableFormat format) {
+  switch (format) {
+    case TableFormat::markdown:
+      return fmt::format("**{}**\n\n{}", table.title, aligned(table, " | ", "| "));
+    case TableFormat::csv:
+      return csv(table);
+    case TableFormat::latex:
+      return latex(table);
+    case TableFormat::text:
+      break;
+  }
+  return fmt::format("{}\n{}", table.title, aligned(table, "   ", ""));
+}
+
+}  // namespace mac
