@@ -1,6 +1,8 @@
 // Coupled rollouts: the reduced equations advanced by RK4 with a closure model in tandem.
 //
 //   y_{n+1} = RK4 step of dy/dt = R^(y) + C over one closure step,   C from the model at y_n (and its memory)
+//
+// A model that is an integro-differential equation (mac/baselines.hpp) brings its own integrator instead.
 #pragma once
 
 #include <mac/coupling.hpp>
@@ -11,12 +13,26 @@
 
 namespace mac {
 
-/// The closure of a group of trajectories that advance together; owns their memory.
+/// What a group of trajectories needs to advance over one saved step; arrays are (count, closure_size).
+struct GroupStep {
+  const System& system;
+  double dt;
+  HeldClosure held;
+  std::size_t count;
+  const double* closure;
+  const double* previous;  // null in the first step
+};
+
+/// The closure of a group of trajectories that advance together; owns their memory. No trajectory may depend
+/// on the others of its group.
 class ClosureGroup {
  public:
   virtual ~ClosureGroup() = default;
   /// closure (group, closure_size) for step n from y (group, resolved_size). Called for n = 0, 1, 2, ...
   virtual void predict(std::size_t n, const double* y, double* closure) = 0;
+  /// Advances y from step n to n + 1, after predict(n): by coupled_step, unless the model has an integrator
+  /// of its own.
+  virtual void advance(std::size_t n, const GroupStep& step, double* y);
 };
 
 /// Anything that predicts a closure. Immutable; groups are made per thread.

@@ -43,19 +43,21 @@ GroupResult roll_group(const System& system, ClosureGroup& group, HeldClosure he
   for (std::size_t n = 0; n < times; ++n) {
     group.predict(n, y.data(), closure.data());
     for (std::size_t i = 0; i < count; ++i) {
-      if (!std::isnan(out.blow_up_time[i])) continue;
       double* state = y.data() + i * d;
-      const double* now = closure.data() + i * c;
-      if (!sound(state, d) || !sound(now, c)) {
+      double* now = closure.data() + i * c;
+      if (std::isnan(out.blow_up_time[i]) && (!sound(state, d) || !sound(now, c)))
         out.blow_up_time[i] = time[n];
-        std::fill_n(state, d, 0.0);  // keeps the group's arithmetic finite; the results stay NaN
+      if (!std::isnan(out.blow_up_time[i])) {  // the results stay NaN, the group's arithmetic finite
+        std::fill_n(state, d, 0.0);
+        std::fill_n(now, c, 0.0);
         continue;
       }
       std::copy_n(state, d, out.resolved.data() + (i * times + n) * d);
       std::copy_n(now, c, out.closure.data() + (i * times + n) * c);
-      if (n + 1 < times)
-        coupled_step(system, dt, held, now, n > 0 ? previous.data() + i * c : nullptr, state);
     }
+    if (n + 1 < times)
+      group.advance(n, {system, dt, held, count, closure.data(), n > 0 ? previous.data() : nullptr},
+                    y.data());
     std::swap(closure, previous);
     progress.advance(count);
     if (n % 64 == 0) throw_if_interrupted();
@@ -145,6 +147,13 @@ void roll_split(const ClosureModel& model, const System& system, const DataSplit
 }
 
 }  // namespace
+
+void ClosureGroup::advance(std::size_t /*n*/, const GroupStep& step, double* y) {
+  const std::size_t d = step.system.resolved_size(), c = step.system.closure_size();
+  for (std::size_t i = 0; i < step.count; ++i)
+    coupled_step(step.system, step.dt, step.held, step.closure + i * c,
+                 step.previous ? step.previous + i * c : nullptr, y + i * d);
+}
 
 void rollout(const ClosureModel& model, const DataFile& data, const std::string& path,
              const RolloutOptions& options) {
