@@ -5,6 +5,7 @@
 #include <mac/config.hpp>
 #include <mac/random.hpp>
 #include <mac/system.hpp>
+#include <mac/training_plan.hpp>
 #include <memory>
 #include <optional>
 #include <string>
@@ -50,6 +51,7 @@ struct Experiment {
   std::shared_ptr<const System> system;
   DataPlan data;
   EvaluationPlan evaluation;
+  std::vector<ModelPlan> models;
 
   /// Both throw UsageError with file, line and key for anything that is not as it should be.
   static Experiment read(const std::string& path);

@@ -119,7 +119,8 @@ Experiment::Experiment(ConfigTable table)
     : config(std::move(table)),
       system(make_system(config.table("system"))),
       data(read_data(config.table("data"), *system)),
-      evaluation(read_evaluation(config, data)) {
+      evaluation(read_evaluation(config, data)),
+      models(read_models(config, *system, data)) {
   config.reject_unknown_keys();
 }
 

@@ -1,0 +1,101 @@
+// What an experiment says about its models: the entries of [[models]] and how [training] trains them.
+#pragma once
+
+#include <cstdint>
+#include <mac/coupling.hpp>
+#include <mac/network.hpp>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace mac {
+
+class ConfigTable;
+struct DataPlan;
+
+/// What is compared with the data: the predicted closure, or the resolved variables one or several coupled
+/// steps on.
+enum class LossKind { closure, step, rollout };
+
+/// Rollout losses: what the network reads after s steps. sequence: the sequence of all s-step predictions,
+/// from an empty memory (the paper). autoregressive: each starting state goes on from its own memory of the
+/// data that led to it, as a rollout does.
+enum class RolloutForm { sequence, autoregressive };
+
+/// max_abs: each component by its largest value. mean_std: each by mean and standard deviation. per_mode: one
+/// scale for all components that the system's symmetries mix (a Fourier mode, a ring of variables).
+enum class Scaling { max_abs, mean_std, per_mode };
+
+/// none: every normalised closure component counts the same. effect: by what it does to its resolved variable
+/// relative to that variable's size.
+enum class LossWeights { none, effect };
+
+/// Which weights become the model: those with the least validation loss, those with the least error of a free
+/// rollout over validation data, or the last.
+enum class Selection { loss, rollout, last };
+
+/// A run of optimiser steps under one one-cycle schedule.
+struct StagePlan {
+  LossKind loss = LossKind::closure;
+  std::size_t rollout_steps = 10;
+  RolloutForm rollout_form = RolloutForm::sequence;
+  LossWeights loss_weights = LossWeights::none;
+
+  std::size_t steps = 30000;
+  std::size_t batch = 96;
+  double max_lr = 1.5e-3;
+  double warmup_fraction = 0.12;
+  double div_factor = 50;
+  double final_div_factor = 800;
+  bool cycle_momentum = true;
+  double weight_decay = 1e-4;
+  double clip = 0;  // largest norm of a gradient; 0: any
+
+  double noise = 5e-4;      // standard deviation, of the normalised input
+  double noise_from = 0.1;  // share of the steps after which noise starts ...
+  double noise_to = 0.8;    // ... and ends
+  bool augmentation = false;
+  std::size_t window = 0;  // length of the sequences; 0: whole trajectories
+  double horizon = 0;      // only times up to here are used; 0: all
+};
+
+struct TrainingPlan {
+  std::string recipe = "paper";
+  HeldClosure held;
+  Scaling normalisation = Scaling::max_abs;
+  bool float64 = false;
+  double averaging = 0;  // decay of the exponential average of the weights; 0: none
+  Selection select = Selection::loss;
+  std::size_t validate_every = 500;
+  std::size_t validation_trajectories = 50;
+  double validation_horizon = 0;  // length of a validation rollout; 0: as long as the trajectories trained on
+  std::size_t checkpoint_every = 1000;
+  std::uint64_t seed = 0;
+  double memory = 1;  // GB of training data kept in memory; more is read from the file as needed
+  std::vector<StagePlan> stages;
+
+  std::size_t steps() const;  // of all stages
+};
+
+/// A closure network and its training.
+struct NetworkPlan {
+  NetworkShape shape;
+  TrainingPlan training;
+};
+
+/// One entry of [[models]]. Exactly one of the optional plans is there; `kind` says which.
+struct ModelPlan {
+  std::string name;
+  std::string kind;  // "mamba", "gru"
+  std::optional<NetworkPlan> network;
+};
+
+/// Reads [[models]] and [training]. Settings come, the later the stronger, from the recipe, [training],
+/// [models.training], [[training.stages]].
+std::vector<ModelPlan> read_models(const ConfigTable& experiment, const System& system, const DataPlan& data);
+
+/// Every setting as "key = value" lines: the same plan gives the same text.
+std::string to_text(const TrainingPlan& plan);
+
+}  // namespace mac

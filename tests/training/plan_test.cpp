@@ -1,0 +1,94 @@
+#include <gtest/gtest.h>
+
+#include <mac/error.hpp>
+#include <mac/experiment.hpp>
+
+namespace mac::test {
+namespace {
+
+const std::string head = R"(
+[system]
+name = "burgers"
+grid = 64
+[data]
+dt = 1e-3
+stride = 10
+[data.train]
+trajectories = 4
+horizon = 1
+)";
+const std::string mamba = R"(
+[[models]]
+name = "mac"
+kind = "mamba"
+d_model = 22
+blocks = 4
+d_state = 12
+)";
+
+TrainingPlan plan_of(const std::string& text) {
+  return Experiment::parse(head + text, "test.toml").models.at(0).network->training;
+}
+
+std::string complaint(const std::string& text) {
+  try {
+    Experiment::parse(head + text, "test.toml");
+  } catch (const UsageError& error) {
+    return error.what();
+  }
+  return "";
+}
+
+TEST(TrainingPlan, TakesTheFastRecipeUnlessToldOtherwise) {
+  EXPECT_EQ(plan_of(mamba).recipe, "fast");
+  EXPECT_EQ(plan_of(mamba).held.hold, Hold::linear);
+  const TrainingPlan paper = plan_of(mamba + "[training]\nrecipe = 'paper'\n");
+  EXPECT_EQ(paper.held.hold, Hold::zero);
+  EXPECT_EQ(paper.stages.at(0).steps, 30000u);
+  EXPECT_EQ(paper.stages.at(0).noise, 5e-4);
+}
+
+TEST(TrainingPlan, LaterSettingsOverrideEarlierOnes) {
+  const TrainingPlan plan = plan_of(mamba + R"(
+[models.training]
+batch = 7
+[training]
+batch = 5
+steps = 11
+[[training.stages]]
+max_lr = 1e-2
+[[training.stages]]
+loss = "rollout"
+steps = 3
+)");
+  ASSERT_EQ(plan.stages.size(), 2u);
+  EXPECT_EQ(plan.stages[0].batch, 7u);
+  EXPECT_EQ(plan.stages[0].steps, 11u);
+  EXPECT_EQ(plan.stages[0].max_lr, 1e-2);
+  EXPECT_EQ(plan.stages[1].loss, LossKind::rollout);
+  EXPECT_EQ(plan.stages[1].max_lr, 4e-3);
+  EXPECT_EQ(plan.steps(), 14u);
+}
+
+TEST(TrainingPlan, RefusesWhatCannotBeMeant) {
+  EXPECT_NE(complaint(mamba + "[training]\nlearning_rate = 1\n").find("training.learning_rate: unknown key"),
+            std::string::npos);
+  EXPECT_NE(complaint(mamba + "[training]\nloss = 'closures'\n").find("did you mean \"closure\""),
+            std::string::npos);
+  EXPECT_NE(complaint(mamba + "[training]\nwindow = 500\n").find("101 usable times"), std::string::npos);
+  EXPECT_NE(complaint(mamba + "[training]\nhorizon = 2\n").find("[data.train] ends at 1"), std::string::npos);
+  EXPECT_NE(complaint(mamba + "[training]\nloss = 'rollout'\nwindow = 10\n").find("no room"),
+            std::string::npos);
+  EXPECT_NE(complaint(mamba + mamba).find("name of an earlier model"), std::string::npos);
+  EXPECT_NE(complaint("[training]\nsteps = 5\n").find("no [[models]]"), std::string::npos);
+  EXPECT_NE(complaint("[[models]]\nkind = 'lstm'\nd_model = 3\n").find("expected one of mamba, gru"),
+            std::string::npos);
+}
+
+TEST(TrainingPlan, SaysItselfTheSameWayEveryTime) {
+  EXPECT_EQ(to_text(plan_of(mamba)), to_text(plan_of(mamba)));
+  EXPECT_NE(to_text(plan_of(mamba)), to_text(plan_of(mamba + "[training]\nclip = 2\n")));
+}
+
+}  // namespace
+}  // namespace mac::test
