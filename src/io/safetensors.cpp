@@ -158,7 +158,8 @@ std::string SafetensorsWriter::bytes() const {
   // Wide elements first: with the header padded to eight bytes, every tensor is aligned.
   std::vector<const Entry*> order;
   for (const Entry& entry : entries_) order.push_back(&entry);
-  std::ranges::stable_partition(order, [](const Entry* entry) { return size_of(entry->dtype) == 8; });
+  std::stable_partition(order.begin(), order.end(),
+                        [](const Entry* entry) { return size_of(entry->dtype) == 8; });
 
   nlohmann::ordered_json header = nlohmann::ordered_json::object();
   if (!metadata_.empty()) header["__metadata__"] = metadata_;

@@ -43,7 +43,7 @@ struct ConvInput {
 /// y (batch, time, d_inner); final (d_conv−1, d_inner) gets the last three inputs
 template <class T>
 void conv_forward(T* y, StateView<T> final_window, const ConvInput<T>& in, const T* weight, const T* bias) {
-  const auto [batch, time] = in.dims;
+  const std::size_t batch = in.dims.batch, time = in.dims.time;
   for (std::size_t b = 0; b < batch; ++b) {
     for (std::size_t t = 0; t < time; ++t)
       for (std::size_t c = 0; c < in.d_inner; ++c) {
@@ -65,7 +65,7 @@ void conv_forward(T* y, StateView<T> final_window, const ConvInput<T>& in, const
 template <class T>
 void conv_backward(T* d_x, StateView<T> d_initial, T* d_weight, T* d_bias, const T* d_y,
                    StateView<const T> d_final, const ConvInput<T>& in, const T* weight) {
-  const auto [batch, time] = in.dims;
+  const std::size_t batch = in.dims.batch, time = in.dims.time;
   const auto add = [&](std::size_t b, std::ptrdiff_t t, std::size_t c, T value) {
     if (t >= 0)
       d_x[(b * time + static_cast<std::size_t>(t)) * in.d_inner + c] += value;

@@ -1,0 +1,68 @@
+// A trained closure network with everything needed to apply it. On disk: a safetensors file whose tensors
+// have the names of a PyTorch state_dict of the same network, and whose metadata say the rest.
+//
+// Metadata keys (all values are text; lists are JSON arrays):
+//   format_version             "1"
+//   kind, d_in, d_out, d_model, n_blocks, d_state, d_conv, expand
+//   system                     "burgers"
+//   input_names, output_names  names of the resolved variables and of the closure's components
+//   input_mean, input_scale, output_mean, output_scale
+//   closure_step               time between two steps of the network
+//   hold, target               how the closure is coupled to the reduced equations
+//   recipe, program            how it was trained, by which version
+// Any other key is provenance. A file without metadata, as PyTorch users write it, is a model as well: kind
+// and sizes are read off the tensors, the normalisation is the identity.
+#pragma once
+
+#include <filesystem>
+#include <mac/network.hpp>
+#include <mac/rollout.hpp>
+#include <mac/safetensors.hpp>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace mac {
+
+/// The network sees (input − input_mean)/input_scale and gives (output − output_mean)/output_scale.
+struct Normalisation {
+  std::vector<double> input_mean, input_scale;    // (d_in)
+  std::vector<double> output_mean, output_scale;  // (d_out)
+
+  static Normalisation identity(const NetworkShape& shape);
+  bool operator==(const Normalisation&) const = default;
+};
+
+struct Model {
+  NetworkShape shape;
+  std::vector<double> parameters;  // as ParameterLayout(shape) says
+  Dtype dtype = Dtype::f32;        // of the parameters in the file: F32 or F64
+  Normalisation normalisation;
+
+  // What a file without metadata leaves empty.
+  std::string system;
+  std::vector<std::string> input_names, output_names;
+  std::optional<double> closure_step;
+  std::optional<HeldClosure> held;
+  std::string recipe;
+  std::string program;                            // the version that wrote the file
+  std::map<std::string, std::string> provenance;  // the experiment's text, the seed, ...
+};
+
+/// Throws Error naming file and tensor (or metadata key) for anything that is not as it should be: a tensor
+/// missing, unknown, of another shape or not finite; metadata that contradict the tensors.
+Model load_model(const std::filesystem::path& path);
+Model model_from(const Safetensors& file);
+
+/// Writes the file atomically. The parameters are rounded when dtype is F32; `program` is set to this
+/// version.
+void save_model(const Model& model, const std::filesystem::path& path);
+
+/// The parameters in an engine's scalar.
+template <class T>
+std::vector<T> parameters_as(const Model& model) {
+  return std::vector<T>(model.parameters.begin(), model.parameters.end());
+}
+
+}  // namespace mac

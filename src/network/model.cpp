@@ -1,0 +1,119 @@
+#include <algorithm>
+#include <cmath>
+#include <mac/error.hpp>
+#include <mac/model.hpp>
+#include <set>
+
+#include "network/model_metadata.hpp"
+
+namespace mac {
+
+namespace {
+
+std::string dimensions(const std::vector<std::size_t>& shape) {
+  return fmt::format("({})", fmt::join(shape, ", "));
+}
+
+/// Size `axis` of a tensor that every network has.
+std::size_t extent(const Safetensors& file, const std::string& tensor, std::size_t rank, std::size_t axis) {
+  const TensorInfo& info = file.at(tensor);
+  if (info.shape.size() != rank)
+    throw Error("{}: tensor '{}' has shape {}: expected {} dimensions", file.file(), tensor,
+                dimensions(info.shape), rank);
+  return info.shape[axis];
+}
+
+/// Kind and sizes as the tensors' names and shapes have them.
+NetworkShape infer_shape(const Safetensors& file) {
+  const bool mamba = file.find("blocks.0.mamba.in_proj.weight") != nullptr;
+  const bool gru = file.find("blocks.0.gru.weight_ih_l0") != nullptr;
+  if (!mamba && !gru)
+    throw Error(
+        "{}: is not a closure network: it has neither a tensor 'blocks.0.mamba.in_proj.weight' nor "
+        "'blocks.0.gru.weight_ih_l0'",
+        file.file());
+  NetworkShape shape;
+  shape.kind = mamba ? LayerKind::mamba : LayerKind::gru;
+  shape.d_in = extent(file, "input_proj.weight", 2, 1);
+  shape.d_out = extent(file, "output_proj.2.weight", 2, 0);
+  shape.d_model = extent(file, "input_proj.weight", 2, 0);
+  while (file.find(fmt::format("blocks.{}.norm.weight", shape.n_blocks))) ++shape.n_blocks;
+  if (shape.n_blocks == 0) throw Error("{}: has no tensor 'blocks.0.norm.weight'", file.file());
+  if (mamba) shape.d_state = extent(file, "blocks.0.mamba.A_log", 2, 1);
+  try {
+    validate(shape);
+  } catch (const UsageError& error) {
+    throw Error("{}: {}", file.file(), error.what());
+  }
+  return shape;
+}
+
+void check_tensors(const Safetensors& file, const ParameterLayout& layout) {
+  std::set<std::string_view> known;
+  for (const TensorSpec& spec : layout.tensors()) {
+    const TensorInfo& info = file.at(spec.name);
+    if (info.shape != spec.shape)
+      throw Error("{}: tensor '{}' has shape {}: expected {}", file.file(), spec.name, dimensions(info.shape),
+                  dimensions(spec.shape));
+    known.insert(spec.name);
+  }
+  for (const TensorInfo& info : file.tensors())
+    if (!known.contains(info.name))
+      throw Error("{}: tensor '{}' does not belong to this network", file.file(), info.name);
+}
+
+std::vector<double> read_parameters(const Safetensors& file, const ParameterLayout& layout) {
+  std::vector<double> parameters;
+  parameters.reserve(layout.size());
+  for (const TensorSpec& spec : layout.tensors()) {
+    const std::vector<double> values = file.numbers(spec.name);
+    if (const auto bad = std::ranges::find_if_not(values, [](double v) { return std::isfinite(v); });
+        bad != values.end())
+      throw Error("{}: tensor '{}' is {} at element {}: weights must be finite", file.file(), spec.name, *bad,
+                  bad - values.begin());
+    parameters.insert(parameters.end(), values.begin(), values.end());
+  }
+  return parameters;
+}
+
+}  // namespace
+
+Normalisation Normalisation::identity(const NetworkShape& shape) {
+  return {std::vector<double>(shape.d_in, 0), std::vector<double>(shape.d_in, 1),
+          std::vector<double>(shape.d_out, 0), std::vector<double>(shape.d_out, 1)};
+}
+
+Model model_from(const Safetensors& file) {
+  Model model;
+  model.shape = infer_shape(file);
+  const ParameterLayout layout(model.shape);
+  check_tensors(file, layout);
+  model.parameters = read_parameters(file, layout);
+  const bool any_double = std::ranges::any_of(
+      file.tensors(), [](const TensorInfo& tensor) { return tensor.dtype == Dtype::f64; });
+  model.dtype = any_double ? Dtype::f64 : Dtype::f32;
+  read_metadata(file, model);
+  return model;
+}
+
+Model load_model(const std::filesystem::path& path) { return model_from(Safetensors::read(path)); }
+
+void save_model(const Model& model, const std::filesystem::path& path) {
+  const ParameterLayout layout(model.shape);
+  if (model.parameters.size() != layout.size())
+    throw Error("{}: the model has {} parameters, its shape needs {}", path.string(), model.parameters.size(),
+                layout.size());
+  SafetensorsWriter writer;
+  write_metadata(model, writer);
+  const auto rounded = parameters_as<float>(model);
+  for (const TensorSpec& tensor : layout.tensors()) {
+    if (model.dtype == Dtype::f64)
+      writer.add(tensor.name, tensor.shape, std::span(model.parameters).subspan(tensor.offset, tensor.size));
+    else
+      writer.add(tensor.name, tensor.shape, std::span(rounded).subspan(tensor.offset, tensor.size));
+  }
+  model_from(Safetensors::parse(writer.bytes(), path.string()));  // nothing is written that would not load
+  writer.write(path);
+}
+
+}  // namespace mac

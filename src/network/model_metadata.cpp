@@ -1,0 +1,201 @@
+#include "network/model_metadata.hpp"
+
+#include <algorithm>
+#include <charconv>
+#include <cmath>
+#include <mac/error.hpp>
+#include <mac/version.hpp>
+#include <nlohmann/json.hpp>
+
+namespace mac {
+
+namespace {
+
+using Json = nlohmann::json;
+
+constexpr const char* format_version = "1";
+constexpr std::size_t expand = 2;  // d_inner / d_model
+
+/// Takes known keys out of the metadata one by one; what is left is provenance.
+class MetadataReader {
+ public:
+  explicit MetadataReader(const Safetensors& file) : file_(file.file()), metadata_(file.metadata()) {}
+
+  std::optional<std::string> text(const std::string& key) {
+    const auto found = metadata_.find(key);
+    if (found == metadata_.end()) return std::nullopt;
+    return metadata_.extract(found).mapped();
+  }
+
+  /// The key, where present, says the same as the tensors.
+  void expect(const std::string& key, const std::string& value) {
+    const auto found = text(key);
+    if (found && *found != value) fail(key, fmt::format("is '{}', the tensors say '{}'", *found, value));
+  }
+
+  std::optional<double> positive_number(const std::string& key) {
+    const auto found = text(key);
+    if (!found) return std::nullopt;
+    double value = 0;
+    const auto [end, error] = std::from_chars(found->data(), found->data() + found->size(), value);
+    if (error != std::errc() || end != found->data() + found->size() || !std::isfinite(value) || value <= 0)
+      fail(key, fmt::format("is '{}': expected a positive number", *found));
+    return value;
+  }
+
+  std::optional<std::vector<double>> numbers(const std::string& key, std::size_t count) {
+    const auto array = list(key, count, "numbers", [](const Json& value) { return value.is_number(); });
+    if (!array) return std::nullopt;
+    auto values = array->get<std::vector<double>>();
+    if (!std::ranges::all_of(values, [](double value) { return std::isfinite(value); }))
+      fail(key, "has a number that is not finite");
+    return values;
+  }
+
+  std::optional<std::vector<std::string>> strings(const std::string& key, std::size_t count) {
+    const auto array = list(key, count, "strings", [](const Json& value) { return value.is_string(); });
+    if (!array) return std::nullopt;
+    return array->get<std::vector<std::string>>();
+  }
+
+  std::map<std::string, std::string> rest() && { return std::move(metadata_); }
+
+  [[noreturn]] void fail(const std::string& key, const std::string& what) const {
+    throw Error("{}: metadata '{}' {}", file_, key, what);
+  }
+
+ private:
+  /// Discarded JSON unless the text is an array without arrays or objects in it: deep nesting would cost many
+  /// times the memory of the text.
+  static Json parse_flat(const std::string& text) {
+    bool nested = false;
+    Json array = Json::parse(
+        text,
+        [&](int depth, Json::parse_event_t, Json&) {
+          nested = nested || depth > 1;
+          return !nested;
+        },
+        false);
+    return nested ? Json(Json::value_t::discarded) : array;
+  }
+
+  template <class IsElement>
+  std::optional<Json> list(const std::string& key, std::size_t count, const char* elements,
+                           IsElement is_element) {
+    const auto found = text(key);
+    if (!found) return std::nullopt;
+    Json array = parse_flat(*found);
+    if (!array.is_array() || !std::ranges::all_of(array, is_element))
+      fail(key, fmt::format("is not a JSON array of {}", elements));
+    if (array.size() != count)
+      fail(key, fmt::format("has {} {}: expected {}", array.size(), elements, count));
+    return array;
+  }
+
+  std::string file_;
+  std::map<std::string, std::string> metadata_;
+};
+
+void check_shape(MetadataReader& reader, const NetworkShape& shape) {
+  reader.expect("kind", std::string(to_string(shape.kind)));
+  reader.expect("d_in", std::to_string(shape.d_in));
+  reader.expect("d_out", std::to_string(shape.d_out));
+  reader.expect("d_model", std::to_string(shape.d_model));
+  reader.expect("n_blocks", std::to_string(shape.n_blocks));
+  reader.expect("d_state", std::to_string(shape.d_state));
+  reader.expect("d_conv", std::to_string(NetworkShape::d_conv));
+  reader.expect("expand", std::to_string(expand));
+}
+
+/// All four arrays, or none.
+Normalisation read_normalisation(MetadataReader& reader, const NetworkShape& shape) {
+  const auto input_mean = reader.numbers("input_mean", shape.d_in);
+  const auto input_scale = reader.numbers("input_scale", shape.d_in);
+  const auto output_mean = reader.numbers("output_mean", shape.d_out);
+  const auto output_scale = reader.numbers("output_scale", shape.d_out);
+  const int present =
+      input_mean.has_value() + input_scale.has_value() + output_mean.has_value() + output_scale.has_value();
+  if (present == 0) return Normalisation::identity(shape);
+  for (const auto& [key, values] : {std::pair{"input_mean", &input_mean},
+                                    {"input_scale", &input_scale},
+                                    {"output_mean", &output_mean},
+                                    {"output_scale", &output_scale}})
+    if (!*values) reader.fail(key, "is missing while the rest of the normalisation is there");
+  for (const auto& [key, values] : {std::pair{"input_scale", &input_scale}, {"output_scale", &output_scale}})
+    if (std::ranges::any_of(**values, [](double scale) { return scale <= 0; }))
+      reader.fail(key, "has a scale that is not positive");
+  return {*input_mean, *input_scale, *output_mean, *output_scale};
+}
+
+std::optional<HeldClosure> read_held(MetadataReader& reader) {
+  const auto hold = reader.text("hold"), target = reader.text("target");
+  if (!hold && !target) return std::nullopt;
+  HeldClosure held;
+  try {
+    if (hold) held.hold = hold_from(*hold);
+  } catch (const UsageError& error) {
+    reader.fail("hold", fmt::format("is wrong: {}", error.what()));
+  }
+  try {
+    if (target) held.target = target_from(*target);
+  } catch (const UsageError& error) {
+    reader.fail("target", fmt::format("is wrong: {}", error.what()));
+  }
+  return held;
+}
+
+}  // namespace
+
+void read_metadata(const Safetensors& file, Model& model) {
+  MetadataReader reader(file);
+  if (const auto found = reader.text("format_version"); found && *found != format_version)
+    reader.fail("format_version",
+                fmt::format("is '{}', this program reads '{}'; was it written by a newer one?", *found,
+                            format_version));
+  check_shape(reader, model.shape);
+  model.normalisation = read_normalisation(reader, model.shape);
+  model.system = reader.text("system").value_or("");
+  model.input_names = reader.strings("input_names", model.shape.d_in).value_or(std::vector<std::string>{});
+  model.output_names = reader.strings("output_names", model.shape.d_out).value_or(std::vector<std::string>{});
+  model.closure_step = reader.positive_number("closure_step");
+  model.held = read_held(reader);
+  model.recipe = reader.text("recipe").value_or("");
+  model.program = reader.text("program").value_or("");
+  model.provenance = std::move(reader).rest();
+}
+
+void write_metadata(const Model& model, SafetensorsWriter& writer) {
+  const NetworkShape& shape = model.shape;
+  for (const auto& [key, value] : model.provenance) writer.set_metadata(key, value);
+  writer.set_metadata("format_version", format_version);
+  writer.set_metadata("kind", std::string(to_string(shape.kind)));
+  writer.set_metadata("d_in", std::to_string(shape.d_in));
+  writer.set_metadata("d_out", std::to_string(shape.d_out));
+  writer.set_metadata("d_model", std::to_string(shape.d_model));
+  writer.set_metadata("n_blocks", std::to_string(shape.n_blocks));
+  writer.set_metadata("d_state", std::to_string(shape.d_state));
+  writer.set_metadata("d_conv", std::to_string(NetworkShape::d_conv));
+  writer.set_metadata("expand", std::to_string(expand));
+
+  const Normalisation& normalisation = model.normalisation;
+  writer.set_metadata("input_mean", Json(normalisation.input_mean).dump());
+  writer.set_metadata("input_scale", Json(normalisation.input_scale).dump());
+  writer.set_metadata("output_mean", Json(normalisation.output_mean).dump());
+  writer.set_metadata("output_scale", Json(normalisation.output_scale).dump());
+
+  const auto set_unless_empty = [&](const std::string& key, const std::string& value) {
+    if (!value.empty()) writer.set_metadata(key, value);
+  };
+  set_unless_empty("system", model.system);
+  if (!model.input_names.empty()) writer.set_metadata("input_names", Json(model.input_names).dump());
+  if (!model.output_names.empty()) writer.set_metadata("output_names", Json(model.output_names).dump());
+  if (model.closure_step) writer.set_metadata("closure_step", fmt::format("{}", *model.closure_step));
+  if (model.held) {
+    writer.set_metadata("hold", std::string(to_string(model.held->hold)));
+    writer.set_metadata("target", std::string(to_string(model.held->target)));
+  }
+  set_unless_empty("recipe", model.recipe);
+  writer.set_metadata("program", fmt::format("mac {} ({})", version(), commit()));
+}
+
+}  // namespace mac
