@@ -75,6 +75,7 @@ DataPlan read_data(const ConfigTable& table, const System& system) {
   for (const SplitKind& kind : split_kinds)
     if (const auto split = table.table_if(kind.name))
       data.splits.push_back(read_split(*split, kind, data, system));
+  table.reject_unknown_keys();  // before anyone misses the split whose name is misspelt
   if (data.splits.empty())
     table.fail("", "needs at least one of [data.train], [data.validation], [data.test], [data.ood]");
   return data;

@@ -1,0 +1,31 @@
+// Runs the program itself, as a user would.
+#pragma once
+
+#include <sys/wait.h>
+
+#include <array>
+#include <cstdio>
+#include <string>
+
+namespace mac::test {
+
+struct ProgramResult {
+  int exit_code;
+  std::string output;  // standard output and standard error
+};
+
+/// `mac ARGUMENTS` through the shell; `prefix` may set limits or variables.
+inline ProgramResult run_program(const std::string& arguments, const std::string& prefix = "") {
+  const std::string command = prefix + " " + std::string(MAC_PROGRAM) + " " + arguments + " 2>&1 < /dev/null";
+  std::FILE* pipe = popen(command.c_str(), "r");
+  ProgramResult result{-1, {}};
+  if (!pipe) return result;
+  std::array<char, 4096> buffer;
+  while (const std::size_t n = std::fread(buffer.data(), 1, buffer.size(), pipe))
+    result.output.append(buffer.data(), n);
+  const int status = pclose(pipe);
+  result.exit_code = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+  return result;
+}
+
+}  // namespace mac::test
