@@ -88,7 +88,7 @@ TEST(Generate, ContinuesTheTrainingTrajectoryForValidation) {
 }
 
 TEST(Generate, GivesTheClosureItsMeanOverEachInterval) {
-  // Simpson's rule on three times as fine a record of the same trajectory; its error is O(step^4).
+  // Simpson's rule on twice as fine a record of the same trajectory; its error is O(step^4).
   const ScratchFolder folder;
   Experiment coarse = burgers();
   generate(coarse, folder.file("coarse.h5"), {1, true});
