@@ -51,6 +51,11 @@ Result run_reference(const Problem& problem) {
   return run(*make_reference_engine<T>(problem.shape), problem, with_backward);
 }
 
+template <class T, bool with_backward>
+Result run_cpu(const Problem& problem) {
+  return run(*make_cpu_engine<T>(problem.shape, 2), problem, with_backward);
+}
+
 }  // namespace
 
 const std::vector<EngineRow>& engine_table() {
@@ -60,6 +65,8 @@ const std::vector<EngineRow>& engine_table() {
   static const std::vector<EngineRow> table{
       {"reference_double", true, 1e-12, 1e-10, run_reference<double, false>, run_reference<double, true>},
       {"reference_float", false, 2e-6, 1e-5, run_reference<float, false>, run_reference<float, true>},
+      {"cpu_double", true, 1e-12, 1e-10, run_cpu<double, false>, run_cpu<double, true>},
+      {"cpu_float", false, 2e-6, 1e-5, run_cpu<float, false>, run_cpu<float, true>},
   };
   return table;
 }

@@ -1,0 +1,436 @@
+// The sequence engine on the CPU. The plan (more in docs/engine.md):
+//
+// - Sequences lie in vector lanes; `lanes` of them make a group. Groups are independent of each other, and
+//   threads take whole groups.
+// - A group's time is cut into chunks of a few time points. A chunk goes through all layers while its
+//   activations are in the second-level cache; only the recurrent state passes from chunk to chunk.
+// - For the backward pass the tape keeps, for each chunk, the state before it and the input of every block (a
+//   record); everything else is computed again, block by block, going backwards. Where the records of a whole
+//   sequence would take too much memory, only the states before segments of kSegment chunks are kept, and the
+//   records of a segment are made again when the backward pass gets there.
+// - Gradients of weights are summed in slots: slot s adds up the groups s, s + slots, ... one after the
+// other, and
+//   the slots are added in ascending order. The number of slots depends on the batch alone, so neither
+//   the number of threads nor their timing changes a bit of the result.
+#include <omp.h>
+
+#include <algorithm>
+#include <mac/error.hpp>
+#include <mac/network.hpp>
+
+#include "network/cpu/decay_rate.hpp"
+#include "network/cpu/gru_block.hpp"
+#include "network/cpu/mamba_block.hpp"
+
+namespace mac {
+namespace cpu {
+namespace {
+
+constexpr std::size_t kSegment = 16;              // chunks
+constexpr std::size_t kRecordBytes = 128u << 20;  // keep records of whole sequences up to this much memory
+constexpr std::size_t kChunkBytes = 512u << 10;   // working set of a block: half of a second-level cache
+constexpr std::size_t kLargestSlotCount = 16;
+
+/// body(index, thread) for index 0..count-1, on at most `threads` threads
+template <class Body>
+void parallel_for(std::size_t count, int threads, const Body& body) {
+  const int used = static_cast<int>(std::min(count, static_cast<std::size_t>(std::max(threads, 1))));
+  if (used <= 1) {
+    for (std::size_t i = 0; i < count; ++i) body(i, std::size_t{0});
+    return;
+  }
+#pragma omp parallel for num_threads(used) schedule(dynamic, 1)
+  for (std::size_t i = 0; i < count; ++i) body(i, static_cast<std::size_t>(omp_get_thread_num()));
+}
+
+/// Time points that go through a block together.
+template <class T>
+std::size_t chunk_length(const NetworkShape& shape, std::size_t lanes) {
+  const std::size_t channels = shape.kind == LayerKind::mamba
+                                   ? 16 * shape.d_inner() + 4 * shape.d_state + 6 * shape.d_model
+                                   : 18 * shape.d_model;
+  const std::size_t rows = kChunkBytes / (channels * lanes * sizeof(T));
+  return std::clamp<std::size_t>(rows / 6 * 6, 6, 48);  // linear layers take six time points at once
+}
+
+/// What the backward pass of a chunk starts from.
+template <class T>
+struct Record {
+  T* state;  // before the chunk, (state_size, lane)
+  T* h;      // input of every block and of the head, (n_blocks + 1, chunk, d_model, lane)
+};
+
+template <class T>
+class RecordStore {
+ public:
+  RecordStore() = default;
+  RecordStore(Arena<T>& arena, const NetworkShape& shape, std::size_t lanes, std::size_t chunk,
+              std::size_t count)
+      : state_size_(shape.state_size() * lanes),
+        size_(record_size(shape, lanes, chunk)),
+        data_(arena.numbers(count * size_)) {}
+
+  static std::size_t record_size(const NetworkShape& shape, std::size_t lanes, std::size_t chunk) {
+    return (shape.state_size() + (shape.n_blocks + 1) * chunk * shape.d_model) * lanes;
+  }
+  Record<T> at(std::size_t index) const {
+    T* const record = data_ + index * size_;
+    return {record, record + state_size_};
+  }
+
+ private:
+  std::size_t state_size_ = 0, size_ = 0;
+  T* data_ = nullptr;
+};
+
+/// Everything a pass needs whose size depends on batch and time.
+template <class T>
+struct CpuTape : Tape {
+  Arena<T> arena;
+  SequenceDims largest;
+  bool complete;             // records of all chunks are kept
+  RecordStore<T> records;    // complete: (group, chunk); else (thread, chunk of the segment)
+  T* checkpoints = nullptr;  // unless complete: (group, segment, state_size, lane)
+  std::vector<T*> slots;     // (parameter_count) each
+  std::vector<NetworkParameters<T>> slot_views;
+
+  CpuTape(std::size_t lanes, SequenceDims dims) : arena(lanes), largest(dims) {}
+};
+
+/// What one thread works in.
+template <class T>
+struct Work {
+  Arena<T> arena;
+  Rows<T> x, y, d_y, d_x;           // (d_in), (d_out)
+  Rows<T> h, slope, u, stats;       // (d_model): head and input layer
+  Rows<T> d_h, d_u;                 // (d_model)
+  T *state, *d_state;               // (state_size, lane)
+  Record<T> record;                 // for a forward pass without a tape
+  std::vector<MambaWork<T>> mamba;  // one, or none
+  std::vector<GruWork<T>> gru;      // one, or none
+
+  Work(const NetworkShape& shape, std::size_t lanes, std::size_t chunk) : arena(lanes) {
+    x = arena.rows(chunk, shape.d_in), d_x = arena.rows(chunk, shape.d_in);
+    y = arena.rows(chunk, shape.d_out), d_y = arena.rows(chunk, shape.d_out);
+    for (Rows<T>* model : {&h, &slope, &u, &d_h, &d_u}) *model = arena.rows(chunk, shape.d_model);
+    stats = arena.rows(chunk, 2);
+    state = arena.vectors(shape.state_size()), d_state = arena.vectors(shape.state_size());
+    record = RecordStore<T>(arena, shape, lanes, chunk, 1).at(0);
+    if (shape.kind == LayerKind::mamba)
+      mamba.emplace_back(arena, shape, chunk);
+    else
+      gru.emplace_back(arena, shape, chunk);
+  }
+};
+
+/// The sequences of a group: `count` of them, from `first` on.
+struct Group {
+  std::size_t index, first, count;
+};
+
+template <class T>
+class CpuEngine final : public SequenceEngine<T> {
+ public:
+  CpuEngine(const NetworkShape& shape, int threads)
+      : shape_(shape),
+        layout_(shape),
+        threads_(std::max(threads, 1)),
+        lanes_(k_.lanes),
+        chunk_(chunk_length<T>(shape, lanes_)),
+        arena_(lanes_),
+        parameters_(arena_.numbers(layout_.size())),
+        decay_rates_(arena_.numbers(shape.n_blocks * rates_per_block())),
+        w_(view_parameters<const T>(shape, layout_, parameters_)) {
+    for (std::size_t i = 0; i < shape.n_blocks; ++i)
+      if (shape.kind == LayerKind::mamba)
+        mamba_.emplace_back(k_, shape_, w_.blocks[i], decay_rates_ + i * rates_per_block());
+      else
+        gru_.emplace_back(k_, shape_, w_.blocks[i]);
+    for (int i = 0; i < threads_; ++i) work_.push_back(std::make_unique<Work<T>>(shape, lanes_, chunk_));
+  }
+
+  const NetworkShape& shape() const override { return shape_; }
+
+  std::unique_ptr<Tape> make_tape(SequenceDims largest) override {
+    auto tape = std::make_unique<CpuTape<T>>(lanes_, largest);
+    const std::size_t groups = group_count(largest), chunks = chunk_count(largest);
+    const std::size_t record = RecordStore<T>::record_size(shape_, lanes_, chunk_) * sizeof(T);
+    tape->complete = chunks <= kSegment || groups * chunks * record <= kRecordBytes;
+    const std::size_t records =
+        tape->complete ? groups * chunks : static_cast<std::size_t>(threads_) * kSegment;
+    tape->records = RecordStore<T>(tape->arena, shape_, lanes_, chunk_, records);
+    if (!tape->complete)
+      tape->checkpoints = tape->arena.vectors(groups * segment_count(largest) * shape_.state_size());
+    for (std::size_t s = 0; s < slot_count(groups); ++s) {
+      tape->slots.push_back(tape->arena.numbers(layout_.size()));
+      tape->slot_views.push_back(view_parameters<T>(shape_, layout_, tape->slots.back()));
+    }
+    return tape;
+  }
+
+  void forward(const T* parameters, SequenceDims dims, const T* x, T* y, const T* initial_state,
+               T* final_state, Tape* tape) override {
+    auto* const kept = tape ? &check(*tape, dims) : nullptr;
+    take_parameters(parameters);
+    parallel_for(group_count(dims), threads_, [&](std::size_t index, std::size_t thread) {
+      Work<T>& work = *work_[thread];
+      const Group group = group_at(index, dims);
+      load_state(work.state, initial_state, group);
+      for (std::size_t chunk = 0; chunk < chunk_count(dims); ++chunk) {
+        const bool complete = kept && kept->complete;
+        if (kept && !complete && chunk % kSegment == 0)
+          copy_state(checkpoint(*kept, dims, group, chunk / kSegment), work.state);
+        const Record<T> record = complete ? kept->records.at(index * chunk_count(dims) + chunk) : work.record;
+        forward_chunk(record, work, dims, group, chunk, x);
+        head_forward(record, work, dims, group, chunk, y);
+      }
+      if (final_state) store_state(final_state, work.state, group);
+    });
+  }
+
+  void backward(const T* parameters, SequenceDims dims, const T* x, const T*, const T* grad_y, Tape& tape,
+                const Gradients<T>& gradients) override {
+    CpuTape<T>& kept = check(tape, dims);
+    take_parameters(parameters);
+    const std::size_t groups = group_count(dims), slots = slot_count(groups);
+    parallel_for(slots, threads_, [&](std::size_t slot, std::size_t thread) {
+      std::fill_n(kept.slots[slot], layout_.size(), T(0));
+      for (std::size_t index = slot; index < groups; index += slots)
+        backward_group(kept, kept.slot_views[slot], thread, dims, group_at(index, dims), x, grad_y,
+                       gradients);
+    });
+    for (std::size_t i = 0; i < layout_.size(); ++i) {
+      T sum = 0;
+      for (std::size_t slot = 0; slot < slots; ++slot) sum += kept.slots[slot][i];
+      gradients.parameters[i] += sum;
+    }
+  }
+
+ private:
+  // --- sizes -----------------------------------------------------------------------------------------------
+
+  std::size_t rates_per_block() const { return shape_.d_inner() * shape_.d_state; }
+  std::size_t block_state() const { return shape_.state_size() / shape_.n_blocks * lanes_; }  // numbers
+  std::size_t group_count(SequenceDims dims) const { return (dims.batch + lanes_ - 1) / lanes_; }
+  std::size_t chunk_count(SequenceDims dims) const { return (dims.time + chunk_ - 1) / chunk_; }
+  std::size_t segment_count(SequenceDims dims) const { return (chunk_count(dims) + kSegment - 1) / kSegment; }
+  static std::size_t slot_count(std::size_t groups) { return std::min(groups, kLargestSlotCount); }
+  Group group_at(std::size_t index, SequenceDims dims) const {
+    return {index, index * lanes_, std::min(lanes_, dims.batch - index * lanes_)};
+  }
+  std::size_t rows_of(std::size_t chunk, SequenceDims dims) const {
+    return std::min(chunk_, dims.time - chunk * chunk_);
+  }
+  Rows<T> block_input(const Record<T>& record, std::size_t block) const {
+    const std::size_t stride = shape_.d_model * lanes_;
+    return {record.h + block * chunk_ * stride, stride};
+  }
+  T* checkpoint(const CpuTape<T>& tape, SequenceDims dims, const Group& group, std::size_t segment) const {
+    return tape.checkpoints + (group.index * segment_count(dims) + segment) * shape_.state_size() * lanes_;
+  }
+  CpuTape<T>& check(Tape& tape, SequenceDims dims) const {
+    auto& kept = dynamic_cast<CpuTape<T>&>(tape);
+    if (dims.batch > kept.largest.batch || dims.time > kept.largest.time)
+      throw Error("a batch of {} sequences of {} time points does not fit a tape made for {} of {}",
+                  dims.batch, dims.time, kept.largest.batch, kept.largest.time);
+    return kept;
+  }
+
+  // --- between the caller's arrays and lanes ---------------------------------------------------------------
+
+  void take_parameters(const T* parameters) {
+    std::copy_n(parameters, layout_.size(), parameters_);
+    if (shape_.kind == LayerKind::gru) return;
+    for (std::size_t block = 0; block < shape_.n_blocks; ++block)
+      std::transform(w_.blocks[block].mamba.A_log, w_.blocks[block].mamba.A_log + rates_per_block(),
+                     decay_rates_ + block * rates_per_block(), decay_rate<T>);
+  }
+
+  /// rows (channels) ← array (batch, time, channels) of a group's sequences; absent lanes are zero
+  void load_rows(Rows<T> rows, const T* array, std::size_t channels, SequenceDims dims, const Group& group,
+                 std::size_t chunk) const {
+    const std::size_t count = rows_of(chunk, dims);
+    for (std::size_t lane = 0; lane < lanes_; ++lane) {
+      const T* from = array + ((group.first + lane) * dims.time + chunk * chunk_) * channels;
+      for (std::size_t t = 0; t < count; ++t)
+        for (std::size_t c = 0; c < channels; ++c)
+          rows.row(t)[c * lanes_ + lane] = lane < group.count ? from[t * channels + c] : T(0);
+    }
+  }
+
+  void store_rows(T* array, Rows<const T> rows, std::size_t channels, SequenceDims dims, const Group& group,
+                  std::size_t chunk) const {
+    const std::size_t count = rows_of(chunk, dims);
+    for (std::size_t lane = 0; lane < group.count; ++lane) {
+      T* to = array + ((group.first + lane) * dims.time + chunk * chunk_) * channels;
+      for (std::size_t t = 0; t < count; ++t)
+        for (std::size_t c = 0; c < channels; ++c) to[t * channels + c] = rows.row(t)[c * lanes_ + lane];
+    }
+  }
+
+  /// The place in a group's state of number i of a sample's state: the caller's state-space state is
+  /// (d_state, d_inner), the kernels' (d_inner, d_state).
+  std::size_t place_in_group(std::size_t i) const {
+    if (shape_.kind == LayerKind::gru) return i;
+    const std::size_t block_size = shape_.state_size() / shape_.n_blocks, inner = shape_.d_inner();
+    const std::size_t history = (NetworkShape::d_conv - 1) * inner, in_block = i % block_size;
+    if (in_block < history) return i;
+    const std::size_t n = (in_block - history) / inner, c = (in_block - history) % inner;
+    return i - in_block + history + c * shape_.d_state + n;
+  }
+
+  /// state ← states (batch, state_size) of a group's sequences; null: zeros
+  void load_state(T* state, const T* states, const Group& group) const {
+    const std::size_t size = shape_.state_size();
+    for (std::size_t i = 0; i < size; ++i) {
+      T* const to = state + place_in_group(i) * lanes_;
+      for (std::size_t lane = 0; lane < lanes_; ++lane)
+        to[lane] = states && lane < group.count ? states[(group.first + lane) * size + i] : T(0);
+    }
+  }
+
+  void store_state(T* states, const T* state, const Group& group) const {
+    const std::size_t size = shape_.state_size();
+    for (std::size_t i = 0; i < size; ++i)
+      for (std::size_t lane = 0; lane < group.count; ++lane)
+        states[(group.first + lane) * size + i] = state[place_in_group(i) * lanes_ + lane];
+  }
+
+  void copy_state(T* to, const T* from) const { std::copy_n(from, shape_.state_size() * lanes_, to); }
+
+  // --- one chunk -------------------------------------------------------------------------------------------
+
+  /// Input layer and blocks; the state is advanced, the record filled.
+  void forward_chunk(const Record<T>& record, Work<T>& work, SequenceDims dims, const Group& group,
+                     std::size_t chunk, const T* x) const {
+    const std::size_t rows = rows_of(chunk, dims);
+    copy_state(record.state, work.state);
+    load_rows(work.x, x, shape_.d_in, dims, group, chunk);
+    const Rows<T> h = block_input(record, 0);
+    k_.linear.forward(h, {}, work.x, w_.input_proj.weight, w_.input_proj.bias, rows, shape_.d_in,
+                      shape_.d_model);
+    k_.pointwise.silu_forward(h, {}, h, rows, shape_.d_model);
+    for (std::size_t i = 0; i < shape_.n_blocks; ++i) {
+      T* const state = work.state + i * block_state();
+      if (shape_.kind == LayerKind::mamba)
+        mamba_[i].forward(block_input(record, i + 1), block_input(record, i), state, work.mamba[0], rows);
+      else
+        gru_[i].forward(block_input(record, i + 1), block_input(record, i), state, work.gru[0], rows);
+    }
+  }
+
+  /// work.h = SiLU(Linear(LayerNorm(h))), the last layer's input; its slope too
+  void head_hidden(const Record<T>& record, Work<T>& work, std::size_t rows, bool slopes) const {
+    const std::size_t d = shape_.d_model;
+    k_.pointwise.norm_forward(work.u, work.stats, block_input(record, shape_.n_blocks), w_.norm.weight,
+                              w_.norm.bias, rows, d);
+    k_.linear.forward(work.h, {}, work.u, w_.hidden_proj.weight, w_.hidden_proj.bias, rows, d, d);
+    k_.pointwise.silu_forward(work.h, slopes ? work.slope : Rows<T>{}, work.h, rows, d);
+  }
+
+  void head_forward(const Record<T>& record, Work<T>& work, SequenceDims dims, const Group& group,
+                    std::size_t chunk, T* y) const {
+    const std::size_t rows = rows_of(chunk, dims);
+    head_hidden(record, work, rows, false);
+    k_.linear.forward(work.y, {}, work.h, w_.output_proj.weight, w_.output_proj.bias, rows, shape_.d_model,
+                      shape_.d_out);
+    store_rows(y, work.y, shape_.d_out, dims, group, chunk);
+  }
+
+  /// d_h ← gradient of the head's input
+  void head_backward(const Record<T>& record, const NetworkParameters<T>& d_w, Work<T>& work,
+                     SequenceDims dims, const Group& group, std::size_t chunk, const T* grad_y) const {
+    const std::size_t rows = rows_of(chunk, dims), d = shape_.d_model;
+    head_hidden(record, work, rows, true);
+    load_rows(work.d_y, grad_y, shape_.d_out, dims, group, chunk);
+    k_.linear.backward_weight(d_w.output_proj.weight, d_w.output_proj.bias, work.d_y, work.h, rows, d,
+                              shape_.d_out);
+    k_.linear.backward_input(work.d_u, {}, work.d_y, w_.output_proj.weight, rows, d, shape_.d_out);
+    k_.pointwise.multiply(work.d_u, work.slope, rows, d);
+    k_.linear.backward_weight(d_w.hidden_proj.weight, d_w.hidden_proj.bias, work.d_u, work.u, rows, d, d);
+    k_.linear.backward_input(work.h, {}, work.d_u, w_.hidden_proj.weight, rows, d, d);
+    std::fill_n(work.d_h.data, rows * work.d_h.stride, T(0));
+    k_.pointwise.norm_backward(work.d_h, d_w.norm.weight, d_w.norm.bias, work.h,
+                               block_input(record, shape_.n_blocks), work.stats, w_.norm.weight, rows, d);
+  }
+
+  void input_backward(const NetworkParameters<T>& d_w, Work<T>& work, SequenceDims dims, const Group& group,
+                      std::size_t chunk, const T* x, T* d_x) const {
+    const std::size_t rows = rows_of(chunk, dims), d = shape_.d_model;
+    load_rows(work.x, x, shape_.d_in, dims, group, chunk);
+    k_.linear.forward(work.h, {}, work.x, w_.input_proj.weight, w_.input_proj.bias, rows, shape_.d_in, d);
+    k_.pointwise.silu_forward(work.h, work.slope, work.h, rows, d);
+    k_.pointwise.multiply(work.d_h, work.slope, rows, d);
+    k_.linear.backward_weight(d_w.input_proj.weight, d_w.input_proj.bias, work.d_h, work.x, rows, shape_.d_in,
+                              d);
+    if (!d_x) return;
+    k_.linear.backward_input(work.d_x, {}, work.d_h, w_.input_proj.weight, rows, shape_.d_in, d);
+    store_rows(d_x, work.d_x, shape_.d_in, dims, group, chunk);
+  }
+
+  void backward_group(CpuTape<T>& tape, const NetworkParameters<T>& d_w, std::size_t thread,
+                      SequenceDims dims, const Group& group, const T* x, const T* grad_y,
+                      const Gradients<T>& gradients) const {
+    Work<T>& work = *work_[thread];
+    load_state(work.d_state, gradients.final_state, group);
+    const std::size_t chunks = chunk_count(dims), length = tape.complete ? chunks : kSegment;
+    for (std::size_t begin = (chunks - 1) / length * length;; begin -= length) {
+      const std::size_t first_record = tape.complete ? group.index * chunks : thread * kSegment;
+      const std::size_t end = std::min(begin + length, chunks);
+      if (!tape.complete) {
+        copy_state(work.state, checkpoint(tape, dims, group, begin / kSegment));
+        for (std::size_t chunk = begin; chunk < end; ++chunk)
+          forward_chunk(tape.records.at(first_record + chunk - begin), work, dims, group, chunk, x);
+      }
+      for (std::size_t chunk = end; chunk-- > begin;)
+        backward_chunk(tape.records.at(first_record + chunk - begin), d_w, work, dims, group, chunk, x,
+                       grad_y, gradients.x);
+      if (begin == 0) break;
+    }
+    if (gradients.initial_state) store_state(gradients.initial_state, work.d_state, group);
+  }
+
+  void backward_chunk(const Record<T>& record, const NetworkParameters<T>& d_w, Work<T>& work,
+                      SequenceDims dims, const Group& group, std::size_t chunk, const T* x, const T* grad_y,
+                      T* d_x) const {
+    const std::size_t rows = rows_of(chunk, dims);
+    head_backward(record, d_w, work, dims, group, chunk, grad_y);
+    for (std::size_t i = shape_.n_blocks; i-- > 0;) {
+      const std::size_t at = i * block_state();
+      if (shape_.kind == LayerKind::mamba)
+        mamba_[i].backward(work.d_h, work.d_state + at, d_w.blocks[i], block_input(record, i),
+                           record.state + at, work.mamba[0], rows);
+      else
+        gru_[i].backward(work.d_h, work.d_state + at, d_w.blocks[i], block_input(record, i),
+                         record.state + at, work.gru[0], rows);
+    }
+    input_backward(d_w, work, dims, group, chunk, x, d_x);
+  }
+
+  NetworkShape shape_;
+  ParameterLayout layout_;
+  int threads_;
+  Kernels<T> k_;
+  std::size_t lanes_;
+  std::size_t chunk_;  // time points
+  Arena<T> arena_;
+  T* parameters_;   // copy of the caller's, so that the views below stay valid
+  T* decay_rates_;  // (n_blocks, d_inner, d_state)
+  NetworkParameters<const T> w_;
+  std::vector<MambaBlock<T>> mamba_;            // one a block, or none
+  std::vector<GruBlock<T>> gru_;                // one a block, or none
+  std::vector<std::unique_ptr<Work<T>>> work_;  // one a thread
+};
+
+}  // namespace
+}  // namespace cpu
+
+template <class T>
+std::unique_ptr<SequenceEngine<T>> make_cpu_engine(const NetworkShape& shape, int threads) {
+  return std::make_unique<cpu::CpuEngine<T>>(shape, threads);
+}
+
+template std::unique_ptr<SequenceEngine<float>> make_cpu_engine<float>(const NetworkShape&, int);
+template std::unique_ptr<SequenceEngine<double>> make_cpu_engine<double>(const NetworkShape&, int);
+
+}  // namespace mac

@@ -1,0 +1,132 @@
+// One Mamba block over a chunk of time points: h + Mamba(LayerNorm(h)), forward and backward.
+//
+// The state of a block is, in vectors, the convolution's history (d_conv-1, d_inner), then the state-space
+// state (d_inner, d_state).
+#pragma once
+
+#include <algorithm>
+#include <mac/network.hpp>
+
+#include "network/cpu/workspace.hpp"
+#include "network/parameters.hpp"
+
+namespace mac::cpu {
+
+/// The activations of a chunk and their gradients, reused by all blocks.
+template <class T>
+struct MambaWork {
+  static constexpr std::size_t kHistory = NetworkShape::d_conv - 1;
+
+  Rows<T> u, stats;            // LayerNorm(h); mean and scale
+  Rows<T> conv_in, z;          // in_proj(u); conv_in with the history before it
+  Rows<T> x, x_slope;          // SiLU(conv)
+  Rows<T> narrow;              // x_proj(x): dt, B, C
+  Rows<T> delta, delta_slope;  // softplus(dt_proj(dt))
+  Rows<T> y, g;                // scan, gated
+  Rows<T> gate, gate_slope;    // SiLU(z)
+  Rows<T> d_u, d_conv_in, d_z, d_x, d_narrow, d_delta, d_y, d_g;
+  T* scan_scratch;
+
+  MambaWork(Arena<T>& arena, const NetworkShape& shape, std::size_t chunk)
+      : u(arena.rows(chunk, shape.d_model)), stats(arena.rows(chunk, 2)) {
+    const std::size_t inner = shape.d_inner(), narrow_width = shape.dt_rank() + 2 * shape.d_state;
+    for (Rows<T>* wide : {&conv_in, &d_conv_in}) *wide = arena.rows(chunk + kHistory, inner);
+    for (Rows<T>* wide : {&z, &x, &x_slope, &delta, &delta_slope, &y, &g, &gate, &gate_slope, &d_z, &d_x,
+                          &d_delta, &d_y, &d_g})
+      *wide = arena.rows(chunk, inner);
+    narrow = arena.rows(chunk, narrow_width);
+    d_narrow = arena.rows(chunk, narrow_width);
+    d_u = arena.rows(chunk, shape.d_model);
+    scan_scratch = arena.vectors((2 * chunk + 1) * shape.d_state);
+  }
+};
+
+template <class T>
+class MambaBlock {
+ public:
+  MambaBlock(const Kernels<T>& kernels, const NetworkShape& shape, const BlockParameters<const T>& weights,
+             const T* decay_rate)
+      : k_(kernels),
+        w_(weights.mamba),
+        norm_(weights.norm),
+        decay_rate_(decay_rate),
+        d_(shape.d_model),
+        inner_(shape.d_inner()),
+        rank_(shape.dt_rank()),
+        states_(shape.d_state) {}
+
+  /// next = h + Mamba(LayerNorm(h)); the state is advanced.
+  void forward(Rows<T> next, Rows<const T> h, T* state, MambaWork<T>& a, std::size_t rows) const {
+    project(a, h, state, rows, false);
+    k_.scan.forward(a.y, state + history_size(), scan_input(a, rows));
+    k_.mamba.gate_forward(a.g, a.y, a.z, rows, inner_);
+    k_.linear.forward(next, h, a.g, w_.out_proj, nullptr, rows, inner_, d_);
+    std::copy_n(a.conv_in.row(rows), history_size(), state);
+  }
+
+  /// d_h comes in as the gradient of `next`, leaves as that of h; likewise d_state. `state` is the one before
+  /// the chunk: all activations are computed again from it and h.
+  void backward(Rows<T> d_h, T* d_state, const BlockParameters<T>& d_weights, Rows<const T> h, const T* state,
+                MambaWork<T>& a, std::size_t rows) const {
+    const MambaParameters<T>& d_w = d_weights.mamba;
+    project(a, h, state, rows, true);
+    k_.pointwise.silu_forward(a.gate, a.gate_slope, a.z, rows, inner_);
+
+    k_.linear.backward_input(a.d_g, {}, d_h, w_.out_proj, rows, inner_, d_);
+    k_.mamba.gate_backward_y(a.d_y, a.d_g, a.gate, rows, inner_);
+    const ScanGradient<T> d_scan{a.d_x,     a.d_delta, B(a.d_narrow),           C(a.d_narrow),
+                                 d_w.A_log, d_w.D,     d_state + history_size()};
+    k_.scan.backward(d_scan, a.y, a.d_y, state + history_size(), a.scan_scratch, scan_input(a, rows));
+    k_.mamba.gate_backward_z(a.d_z, a.g, a.d_g, a.y, a.gate, a.gate_slope, rows, inner_);
+    k_.linear.backward_weight(d_w.out_proj, nullptr, d_h, a.g, rows, inner_, d_);
+
+    k_.pointwise.multiply(a.d_delta, a.delta_slope, rows, inner_);
+    k_.linear.backward_weight(d_w.step.weight, d_w.step.bias, a.d_delta, a.narrow, rows, rank_, inner_);
+    k_.linear.backward_input(a.d_narrow, {}, a.d_delta, w_.step.weight, rows, rank_, inner_);
+    k_.linear.backward_weight(d_w.x_proj, nullptr, a.d_narrow, a.x, rows, inner_, rank_ + 2 * states_);
+    k_.linear.backward_input(a.d_x, a.d_x, a.d_narrow, w_.x_proj, rows, inner_, rank_ + 2 * states_);
+
+    k_.pointwise.multiply(a.d_x, a.x_slope, rows, inner_);
+    k_.mamba.conv_backward(a.d_conv_in, d_w.conv_weight, d_w.conv_bias, a.d_x, a.conv_in, d_state,
+                           w_.conv_weight, rows, inner_);
+    std::copy_n(a.d_conv_in.data, history_size(), d_state);
+
+    const Rows<T> d_input = a.d_conv_in.skip(MambaWork<T>::kHistory);
+    k_.linear.backward_weight(d_w.in_proj, nullptr, d_input, a.u, rows, d_, inner_);
+    k_.linear.backward_weight(d_w.in_proj + inner_ * d_, nullptr, a.d_z, a.u, rows, d_, inner_);
+    k_.linear.backward_input(a.d_u, {}, d_input, w_.in_proj, rows, d_, inner_);
+    k_.linear.backward_input(a.d_u, a.d_u, a.d_z, w_.in_proj + inner_ * d_, rows, d_, inner_);
+    k_.pointwise.norm_backward(d_h, d_weights.norm.weight, d_weights.norm.bias, a.d_u, h, a.stats,
+                               norm_.weight, rows, d_);
+  }
+
+ private:
+  std::size_t history_size() const { return MambaWork<T>::kHistory * inner_ * k_.lanes; }
+  Rows<T> B(Rows<T> narrow) const { return {narrow.data + rank_ * k_.lanes, narrow.stride}; }
+  Rows<T> C(Rows<T> narrow) const { return {narrow.data + (rank_ + states_) * k_.lanes, narrow.stride}; }
+
+  ScanInput<T> scan_input(const MambaWork<T>& a, std::size_t rows) const {
+    return {a.x, a.delta, B(a.narrow), C(a.narrow), decay_rate_, w_.D, rows, inner_, states_};
+  }
+
+  /// Everything before the scan; the slopes too if a backward pass wants them.
+  void project(MambaWork<T>& a, Rows<const T> h, const T* state, std::size_t rows, bool slopes) const {
+    k_.pointwise.norm_forward(a.u, a.stats, h, norm_.weight, norm_.bias, rows, d_);
+    std::copy_n(state, history_size(), a.conv_in.data);
+    k_.linear.forward(a.conv_in.skip(MambaWork<T>::kHistory), {}, a.u, w_.in_proj, nullptr, rows, d_, inner_);
+    k_.linear.forward(a.z, {}, a.u, w_.in_proj + inner_ * d_, nullptr, rows, d_, inner_);
+    k_.mamba.conv_forward(a.x, slopes ? a.x_slope : Rows<T>{}, a.conv_in, w_.conv_weight, w_.conv_bias, rows,
+                          inner_);
+    k_.linear.forward(a.narrow, {}, a.x, w_.x_proj, nullptr, rows, inner_, rank_ + 2 * states_);
+    k_.linear.forward(a.delta, {}, a.narrow, w_.step.weight, w_.step.bias, rows, rank_, inner_);
+    k_.mamba.softplus_forward(a.delta, slopes ? a.delta_slope : Rows<T>{}, rows, inner_);
+  }
+
+  const Kernels<T>& k_;
+  MambaParameters<const T> w_;
+  NormParameters<const T> norm_;
+  const T* decay_rate_;  // (d_inner, d_state)
+  std::size_t d_, inner_, rank_, states_;
+};
+
+}  // namespace mac::cpu
