@@ -23,5 +23,7 @@ void write_json(const std::string& path, const nlohmann::json& value);
 void add_generate(CLI::App& program);
 void add_rollout(CLI::App& program);
 void add_evaluate(CLI::App& program);
+void add_predict(CLI::App& program);
+void add_info(CLI::App& program);
 
 }  // namespace mac::cli

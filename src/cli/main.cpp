@@ -36,6 +36,8 @@ int run(int argc, char** argv) {
   add_generate(program);
   add_rollout(program);
   add_evaluate(program);
+  add_predict(program);
+  add_info(program);
   program.failure_message([](const CLI::App* app, const CLI::Error& error) {
     return fmt::format("mac: {}\nRun '{} --help' for usage.\n", error.what(), app->get_display_name());
   });

@@ -1,0 +1,169 @@
+#include <algorithm>
+#include <cmath>
+#include <mac/data.hpp>
+#include <mac/error.hpp>
+#include <mac/progress.hpp>
+#include <mac/version.hpp>
+
+#include "data/provenance.hpp"
+#include "io/atomic_file.hpp"
+#include "io/hdf5.hpp"
+#include "network/predict.hpp"
+
+namespace mac {
+
+namespace {
+
+/// x (batch, time, d_in) as a user's file has it.
+SequenceDims check_input(const Safetensors& file, const NetworkShape& shape) {
+  const TensorInfo& info = file.at("x");
+  if (info.shape.size() != 3)
+    throw Error("{}: tensor 'x' has {} dimensions: expected (batch, time, {})", file.file(),
+                info.shape.size(), shape.d_in);
+  if (info.shape[2] != shape.d_in)
+    throw Error("{}: tensor 'x' has {} components: the network has {} inputs", file.file(), info.shape[2],
+                shape.d_in);
+  if (info.count == 0) throw Error("{}: tensor 'x' is empty", file.file());
+  return {info.shape[0], info.shape[1]};
+}
+
+void check_finite(const std::vector<double>& x, SequenceDims dims, std::size_t d_in,
+                  const std::string& file) {
+  const auto bad = std::ranges::find_if_not(x, [](double value) { return std::isfinite(value); });
+  if (bad == x.end()) return;
+  const auto index = static_cast<std::size_t>(bad - x.begin());
+  throw Error("{}: tensor 'x' is {} in sample {} at time index {}, component {}", file, *bad,
+              index / (dims.time * d_in), index / d_in % dims.time, index % d_in);
+}
+
+/// A split of the file being written.
+struct PredictionWriter {
+  h5::Dataset closure, true_closure;
+};
+
+PredictionWriter create_split(h5::File& file, const DataSplit& split, std::size_t times,
+                              const std::vector<std::string>& components) {
+  const std::string group = "/" + split.name();
+  file.create_group(group);
+  h5::Dataset time = file.create_dataset(group + "/time", {times});
+  time.write({0}, {times}, split.time().data());
+  const auto create = [&](const char* name) {
+    h5::Dataset set =
+        file.create_dataset(group + "/" + name, {split.trajectories(), times, components.size()},
+                            {1, std::min<std::size_t>(times, 4096), components.size()});
+    set.set_attribute("variables", components);
+    return set;
+  };
+  return {create("closure"), create("true_closure")};
+}
+
+/// Relative L2 error of each component of one trajectory: sqrt(Σ(pred−true)²/Σ true²).
+std::vector<double> relative_errors(const std::vector<double>& predicted, const std::vector<double>& truth,
+                                    std::size_t components) {
+  std::vector<double> difference(components), norm(components);
+  for (std::size_t i = 0; i < predicted.size(); ++i) {
+    difference[i % components] += (predicted[i] - truth[i]) * (predicted[i] - truth[i]);
+    norm[i % components] += truth[i] * truth[i];
+  }
+  for (std::size_t c = 0; c < components; ++c) difference[c] = std::sqrt(difference[c] / norm[c]);
+  return difference;
+}
+
+/// Mean and standard deviation over trajectories; errors holds one vector of components for each.
+ClosureError summarise(const std::string& split, const std::vector<std::string>& components,
+                       const std::vector<std::vector<double>>& errors) {
+  const auto count = static_cast<double>(errors.size());
+  ClosureError summary{split, components, {}, {}};
+  for (std::size_t c = 0; c < components.size(); ++c) {
+    double sum = 0, squares = 0;
+    for (const auto& error : errors) sum += error[c];
+    const double mean = sum / count;
+    for (const auto& error : errors) squares += (error[c] - mean) * (error[c] - mean);
+    summary.mean.push_back(mean);
+    summary.deviation.push_back(std::sqrt(squares / count));
+  }
+  return summary;
+}
+
+ClosureError predict_split(Predictor& predict, Target target, const DataSplit& split, PredictionWriter writer,
+                           std::size_t times, const std::vector<std::string>& components,
+                           Progress& progress) {
+  const std::size_t c = components.size();
+  constexpr std::size_t group_size = 16;
+  std::vector<std::vector<double>> errors;
+  for (std::size_t first = 0; first < split.trajectories(); first += group_size) {
+    const std::size_t count = std::min(group_size, split.trajectories() - first);
+    std::vector<double> x(count * times * split.resolved_size());
+    for (std::size_t i = 0; i < count; ++i)
+      split.read_resolved(first + i, 0, times, x.data() + i * times * split.resolved_size());
+    const std::vector<double> y = predict({count, times}, x);
+    writer.closure.write({first, 0, 0}, {count, times, c}, y.data());
+    for (std::size_t i = 0; i < count; ++i) {
+      std::vector<double> truth(times * c);
+      if (target == Target::mean)
+        split.read_closure_mean(first + i, 0, times, truth.data());
+      else
+        split.read_closure(first + i, 0, times, truth.data());
+      writer.true_closure.write({first + i, 0, 0}, {1, times, c}, truth.data());
+      const auto begin = y.begin() + static_cast<std::ptrdiff_t>(i * times * c);
+      errors.push_back(relative_errors({begin, begin + static_cast<std::ptrdiff_t>(times * c)}, truth, c));
+    }
+    progress.advance(count);
+  }
+  return summarise(split.name(), components, errors);
+}
+
+}  // namespace
+
+void predict_safetensors(const Model& model, const std::string& input, const std::string& output,
+                         const PredictOptions& options) {
+  const Safetensors file = Safetensors::read(input);
+  const SequenceDims dims = check_input(file, model.shape);
+  const std::vector<double> x = file.numbers("x");
+  check_finite(x, dims, model.shape.d_in, input);
+  const std::vector<double> y = Predictor(model, options)(dims, x);
+
+  SafetensorsWriter writer;
+  writer.set_metadata("program", fmt::format("mac {} ({})", version(), commit()));
+  writer.set_metadata("command", "predict");
+  const std::vector<std::size_t> shape{dims.batch, dims.time, model.shape.d_out};
+  if (options.precision == Precision::float64)
+    writer.add("y", shape, y);
+  else
+    writer.add("y", shape, std::vector<float>(y.begin(), y.end()));
+  writer.write(output);
+}
+
+std::vector<ClosureError> predict_data(const Model& model, const std::string& input,
+                                       const std::string& output, const PredictOptions& options) {
+  const DataFile data = DataFile::open(input);
+  const System& system = *data.experiment().system;
+  if (system.resolved_size() != model.shape.d_in || system.closure_size() != model.shape.d_out)
+    throw Error(
+        "{}: has {} resolved variables and {} closure components, the network {} inputs and {} outputs",
+        input, system.resolved_size(), system.closure_size(), model.shape.d_in, model.shape.d_out);
+  const Target target = model.held.value_or(HeldClosure{}).target;
+  Predictor predict(model, options);
+
+  AtomicFile finished(output);
+  h5::File file = h5::File::create(finished.temporary_path());
+  write_provenance(file, "prediction", data.experiment());
+  file.set_attribute("/", "target", std::string(to_string(target)));
+  std::vector<ClosureError> errors;
+  std::size_t trajectories = 0;
+  for (const std::string& name : data.splits()) trajectories += data.split(name).trajectories();
+  Progress progress("predicting", trajectories, options.quiet);
+  for (const std::string& name : data.splits()) {
+    const DataSplit split = data.split(name);
+    // A mean belongs to the interval after its time, so the last time has none.
+    const std::size_t times = target == Target::mean ? split.times() - 1 : split.times();
+    errors.push_back(predict_split(predict, target, split,
+                                   create_split(file, split, times, system.closure_names()), times,
+                                   system.closure_names(), progress));
+  }
+  file.close();
+  finished.commit();
+  return errors;
+}
+
+}  // namespace mac
