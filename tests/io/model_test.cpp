@@ -2,13 +2,12 @@
 
 #include <algorithm>
 #include <cmath>
-#include <fstream>
 #include <functional>
 #include <mac/error.hpp>
 #include <mac/model.hpp>
 
 #include "io/safetensors_builder.hpp"
-#include "io/temporary_folder.hpp"
+#include "support/files.hpp"
 
 namespace mac::test {
 namespace {
@@ -36,7 +35,7 @@ TEST(Model, ReadsBackWhatWasSaved) {
   for (const NetworkShape& shape : {mamba, gru})
     for (const Dtype dtype : {Dtype::f32, Dtype::f64}) {
       const Model model = example(shape, dtype);
-      const TemporaryFolder folder;
+      const ScratchFolder folder;
       save_model(model, folder.path() / "model.safetensors");
       const Model back = load_model(folder.path() / "model.safetensors");
       EXPECT_EQ(back.shape, shape);
@@ -55,7 +54,7 @@ TEST(Model, ReadsBackWhatWasSaved) {
       EXPECT_EQ(back.recipe, model.recipe);
       EXPECT_TRUE(back.program.starts_with("mac "));
       EXPECT_EQ(back.provenance, model.provenance);
-      EXPECT_EQ(folder.names(), std::vector<std::string>{"model.safetensors"});
+      EXPECT_EQ(folder.count(), 1u);
     }
 }
 
@@ -192,9 +191,9 @@ TEST(Model, OfIntegersIsRefused) {
 TEST(Model, ThatDivergedIsNotSaved) {
   Model model = example(mamba, Dtype::f32);
   model.parameters[3] = NAN;
-  const TemporaryFolder folder;
+  const ScratchFolder folder;
   EXPECT_THROW(save_model(model, folder.path() / "model"), Error);
-  EXPECT_TRUE(folder.names().empty());
+  EXPECT_EQ(folder.count(), 0u);
 }
 
 }  // namespace

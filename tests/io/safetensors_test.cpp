@@ -2,12 +2,11 @@
 #include <gtest/gtest.h>
 
 #include <filesystem>
-#include <fstream>
 #include <mac/error.hpp>
 #include <mac/safetensors.hpp>
 
 #include "io/safetensors_builder.hpp"
-#include "io/temporary_folder.hpp"
+#include "support/files.hpp"
 
 namespace mac::test {
 namespace {
@@ -122,9 +121,9 @@ TEST_P(MalformedFile, IsRefusedWithItsOwnMessage) {
   EXPECT_TRUE(in_memory.starts_with("bad.safetensors: ")) << in_memory;
   EXPECT_NE(in_memory.find(GetParam().message), std::string::npos) << in_memory;
 
-  const TemporaryFolder folder;
+  const ScratchFolder folder;
   const auto path = folder.path() / "bad.safetensors";
-  std::ofstream(path, std::ios::binary) << GetParam().bytes;
+  write_bytes(path.string(), GetParam().bytes);
   const std::string on_disk = message_of([&] { Safetensors::read(path); });
   EXPECT_NE(on_disk.find(GetParam().message), std::string::npos) << on_disk;
 }
@@ -133,7 +132,7 @@ INSTANTIATE_TEST_SUITE_P(Safetensors, MalformedFile, testing::ValuesIn(malformed
                          [](const auto& info) { return info.param.name; });
 
 TEST(Safetensors, RefuseAFileThatIsNotThere) {
-  const TemporaryFolder folder;
+  const ScratchFolder folder;
   EXPECT_THROW(Safetensors::read(folder.path() / "absent"), Error);
   EXPECT_THROW(Safetensors::read(folder.path()), Error);
 }
@@ -149,7 +148,7 @@ TEST(Safetensors, ReadBackWhatWasWritten) {
   writer.add("integers", {3, 1}, integers);
   writer.add("scalar", {}, std::span(doubles).first(1));
   writer.add("nothing", {0, 5}, std::span<const float>{});
-  const TemporaryFolder folder;
+  const ScratchFolder folder;
   writer.write(folder.path() / "file");
   const auto file = Safetensors::read(folder.path() / "file");
   EXPECT_EQ(file.metadata().at("text"), "two\nlines, \"quoted\", and ü");
@@ -190,15 +189,15 @@ TEST(SafetensorsWriter, RefusesWhatCouldNotBeRead) {
 }
 
 TEST(SafetensorsWriter, LeavesNothingBehindWhenItFails) {
-  const TemporaryFolder folder;
+  const ScratchFolder folder;
   SafetensorsWriter writer;
   writer.add("a", {1}, std::vector<float>{1});
   std::filesystem::create_directory(folder.path() / "taken");
   EXPECT_THROW(writer.write(folder.path() / "taken"), Error);
   EXPECT_THROW(writer.write(folder.path() / "absent" / "file"), Error);
-  EXPECT_EQ(folder.names(), std::vector<std::string>{"taken"});
+  EXPECT_EQ(folder.count(), 1u);
   writer.write(folder.path() / "file");
-  EXPECT_EQ(folder.names(), (std::vector<std::string>{"file", "taken"}));
+  EXPECT_EQ(folder.count(), 2u);
 }
 
 }  // namespace
