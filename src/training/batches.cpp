@@ -1,0 +1,145 @@
+#include "training/batches.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <mac/error.hpp>
+#include <mac/random.hpp>
+#include <set>
+
+namespace mac {
+
+TrainingData::TrainingData(const DataSplit& split, Target target, std::size_t times, double budget)
+    : split_(&split),
+      target_(target),
+      times_(times),
+      d_(split.resolved_size()),
+      c_(split.closure_size()),
+      in_memory_(static_cast<double>(split.trajectories() * times * (d_ + c_)) * sizeof(double) <= budget) {
+  if (!in_memory_) return;
+  const std::size_t n = split.trajectories();
+  resolved_.resize(n * times_ * d_);
+  closure_.resize(n * closure_times() * c_);
+  for (std::size_t i = 0; i < n; ++i) {
+    split.read_resolved(i, 0, times_, resolved_.data() + i * times_ * d_);
+    double* out = closure_.data() + i * closure_times() * c_;
+    if (target_ == Target::instant)
+      split.read_closure(i, 0, times_, out);
+    else
+      split.read_closure_mean(i, 0, times_ - 1, out);
+  }
+}
+
+std::size_t TrainingData::starts(SampleShape shape) const {
+  const std::size_t by_states = times_ + 1 - shape.states;
+  return shape.closures == 0 ? by_states : std::min(by_states, closure_times() + 1 - shape.closures);
+}
+
+std::size_t TrainingData::windows(SampleShape shape) const { return trajectories() * starts(shape); }
+
+Window TrainingData::window(SampleShape shape, std::size_t i) const {
+  return {i / starts(shape), i % starts(shape)};
+}
+
+void TrainingData::read(Window window, SampleShape shape, double* resolved, double* closure) const {
+  const auto [trajectory, first] = window;
+  if (in_memory_) {
+    std::copy_n(resolved_.data() + (trajectory * times_ + first) * d_, shape.states * d_, resolved);
+    std::copy_n(closure_.data() + (trajectory * closure_times() + first) * c_, shape.closures * c_, closure);
+    return;
+  }
+  split_->read_resolved(trajectory, first, shape.states, resolved);
+  if (target_ == Target::instant)
+    split_->read_closure(trajectory, first, shape.closures, closure);
+  else
+    split_->read_closure_mean(trajectory, first, shape.closures, closure);
+}
+
+SampleShape sample_shape(const StagePlan& stage, const TrainingData& data) {
+  const bool closure_loss = stage.loss == LossKind::closure;
+  const std::size_t longest = closure_loss && data.target() == Target::mean ? data.times() - 1 : data.times();
+  const std::size_t length = stage.window > 0 ? stage.window : longest;
+  if (length > longest)
+    throw UsageError("a window of {} times is longer than the {} usable times of the data", length, longest);
+  return {length, closure_loss ? length : 0};
+}
+
+BatchStream::BatchStream(const TrainingData& data, const System& system, const StagePlan& stage,
+                         std::uint64_t seed, std::size_t first_step, int threads)
+    : data_(data),
+      stage_(stage),
+      seed_(seed),
+      first_step_(first_step),
+      threads_(threads),
+      augmentation_(system) {
+  const SampleShape shape = sample_shape(stage, data);
+  for (Batch* batch : {&current_, &next_}) {
+    batch->count = stage.batch;
+    batch->shape = shape;
+    batch->resolved.resize(stage.batch * shape.states * data.resolved_size());
+    batch->closure.resize(stage.batch * shape.closures * data.closure_size());
+  }
+}
+
+const Batch& BatchStream::at(std::size_t step) {
+  if (reading_.valid()) {
+    reading_.get();
+    std::swap(current_, next_);
+    if (next_step_ != step) read(step, current_);
+  } else {
+    read(step, current_);
+  }
+  if (!data_.in_memory() && step + 1 < stage_.steps) {
+    next_step_ = step + 1;
+    reading_ = std::async(std::launch::async, [this] { read(next_step_, next_); });
+  }
+  vary(step, current_);
+  return current_;
+}
+
+void BatchStream::read(std::size_t step, Batch& batch) const {
+  // Different windows within a batch, as far as there are enough (Floyd's sampling).
+  RandomStream random(seed_, Purpose::batches, static_cast<std::uint32_t>(first_step_ + step));
+  const std::size_t available = data_.windows(batch.shape);
+  std::vector<std::size_t> chosen;
+  std::set<std::size_t> taken;
+  for (std::size_t i = 0; i < batch.count; ++i) {
+    if (batch.count > available) {
+      chosen.push_back(random.below(available));
+      continue;
+    }
+    const std::size_t last = available - batch.count + i;
+    const std::size_t draw = random.below(last + 1);
+    chosen.push_back(taken.insert(draw).second ? draw : (taken.insert(last), last));
+  }
+  const std::size_t resolved_stride = batch.shape.states * data_.resolved_size(),
+                    closure_stride = batch.shape.closures * data_.closure_size();
+  for (std::size_t i = 0; i < batch.count; ++i)
+    data_.read(data_.window(batch.shape, chosen[i]), batch.shape, batch.resolved.data() + i * resolved_stride,
+               batch.closure.data() + i * closure_stride);
+}
+
+void BatchStream::vary(std::size_t step, Batch& batch) const {
+  // The paper's schedule: noise for from * S < s <= to * S, steps counted from 1.
+  const double s = static_cast<double>(step + 1), all = static_cast<double>(stage_.steps);
+  const bool noisy = stage_.noise > 0 && s > stage_.noise_from * all && s <= stage_.noise_to * all;
+  batch.noise.resize(noisy ? batch.resolved.size() : 0);
+  if (!noisy && !stage_.augmentation) return;
+  const std::size_t resolved_stride = batch.shape.states * data_.resolved_size(),
+                    closure_stride = batch.shape.closures * data_.closure_size();
+#pragma omp parallel for num_threads(threads_) schedule(static)
+  for (std::size_t i = 0; i < batch.count; ++i) {
+    const auto stream = static_cast<std::uint32_t>((first_step_ + step) * stage_.batch + i);
+    if (stage_.augmentation) {
+      RandomStream random(seed_, Purpose::augmentation, stream);
+      augmentation_.apply(random, batch.resolved.data() + i * resolved_stride, batch.shape.states,
+                          batch.closure.data() + i * closure_stride, batch.shape.closures);
+    }
+    if (noisy) {
+      RandomStream random(seed_, Purpose::noise, stream);
+      for (std::size_t k = 0; k < resolved_stride; ++k)
+        batch.noise[i * resolved_stride + k] = stage_.noise * random.normal();
+    }
+  }
+}
+
+}  // namespace mac

@@ -1,0 +1,91 @@
+// Batches of training sequences. Which sequences, their symmetric images and their noise are functions of
+// (seed, step): a training that goes on from a checkpoint needs no more than the number of its step.
+#pragma once
+
+#include <future>
+#include <mac/data.hpp>
+#include <mac/training_plan.hpp>
+#include <vector>
+
+#include "training/augment.hpp"
+
+namespace mac {
+
+/// The shape of one sample: `states` resolved states, and the closure at the first `closures` of them.
+struct SampleShape {
+  std::size_t states = 0;
+  std::size_t closures = 0;
+};
+
+struct Batch {
+  std::size_t count = 0;
+  SampleShape shape;
+  std::vector<double> resolved;  // (count, states, d)
+  std::vector<double> closure;   // (count, closures, c)
+  std::vector<double> noise;     // (count, states, d), of the normalised input; empty: none
+};
+
+/// Where a sample starts in a split.
+struct Window {
+  std::size_t trajectory = 0;
+  std::size_t first = 0;
+};
+
+/// The first `times` saved times of a split, in memory if they fit the budget (bytes), else in the file.
+class TrainingData {
+ public:
+  TrainingData(const DataSplit& split, Target target, std::size_t times, double budget);
+
+  bool in_memory() const { return in_memory_; }
+  std::size_t trajectories() const { return split_->trajectories(); }
+  std::size_t times() const { return times_; }
+  Target target() const { return target_; }
+  std::size_t resolved_size() const { return d_; }
+  std::size_t closure_size() const { return c_; }
+
+  /// Number of windows that a sample of this shape can start at, and the i-th of them.
+  std::size_t windows(SampleShape shape) const;
+  Window window(SampleShape shape, std::size_t i) const;
+
+  void read(Window window, SampleShape shape, double* resolved, double* closure) const;
+
+ private:
+  std::size_t closure_times() const { return target_ == Target::mean ? times_ - 1 : times_; }
+  std::size_t starts(SampleShape shape) const;
+
+  const DataSplit* split_;
+  Target target_;
+  std::size_t times_, d_, c_;
+  bool in_memory_;
+  std::vector<double> resolved_, closure_;
+};
+
+/// The sample that a stage's loss needs.
+SampleShape sample_shape(const StagePlan& stage, const TrainingData& data);
+
+/// Batches of one stage, step after step.
+class BatchStream {
+ public:
+  BatchStream(const TrainingData& data, const System& system, const StagePlan& stage, std::uint64_t seed,
+              std::size_t first_step, int threads);
+
+  /// The batch of step 0, 1, ... of the stage; valid until the next call. When the data are in the file, the
+  /// next batch is read meanwhile: nobody else may call HDF5 between two calls.
+  const Batch& at(std::size_t step);
+
+ private:
+  void read(std::size_t step, Batch& batch) const;
+  void vary(std::size_t step, Batch& batch) const;
+
+  const TrainingData& data_;
+  StagePlan stage_;
+  std::uint64_t seed_;
+  std::size_t first_step_;  // of the stage, in the whole training: names the random streams
+  int threads_;
+  Augmentation augmentation_;
+  Batch current_, next_;
+  std::size_t next_step_ = 0;
+  std::future<void> reading_;
+};
+
+}  // namespace mac

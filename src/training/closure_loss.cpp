@@ -1,0 +1,123 @@
+#include <numeric>
+
+#include "training/losses.hpp"
+
+namespace mac {
+
+namespace {
+
+/// w_j, with mean 1. A closure error e (normalised) moves the normalised resolved variable it drives at the
+/// rate e * output_scale/input_scale: `effect` weighs its square by the square of that factor.
+std::vector<double> component_weights(const LossContext& context, LossWeights kind) {
+  const auto targets = context.system.closure_targets();
+  std::vector<double> weights(targets.size(), 1.0);
+  if (kind == LossWeights::none) return weights;
+  for (std::size_t j = 0; j < targets.size(); ++j) {
+    const double rate = context.normalisation.output_scale[j] / context.normalisation.input_scale[targets[j]];
+    weights[j] = rate * rate;
+  }
+  const double mean =
+      std::accumulate(weights.begin(), weights.end(), 0.0) / static_cast<double>(weights.size());
+  for (double& weight : weights) weight /= mean;
+  return weights;
+}
+
+template <class T>
+class ClosureLoss final : public Loss<T> {
+ public:
+  ClosureLoss(const LossContext& context, LossWeights weights, SequenceEngine<T>& engine)
+      : context_(context), weights_(component_weights(context, weights)), engine_(engine) {}
+
+  double evaluate(const T* parameters, const Batch& batch, T* gradient) override {
+    const SequenceDims dims{batch.count, batch.shape.closures};
+    const std::size_t d = inputs(), c = weights_.size(), rows = dims.time;
+    prepare(dims, gradient != nullptr);
+    const Normalisation& scale = context_.normalisation;
+
+#pragma omp parallel for num_threads(context_.threads) schedule(static)
+    for (std::size_t b = 0; b < dims.batch; ++b) {
+      const double* resolved = batch.resolved.data() + b * batch.shape.states * d;
+      const double* noise = batch.noise.empty() ? nullptr : batch.noise.data() + b * batch.shape.states * d;
+      T* const x = x_.data() + b * rows * d;
+      for (std::size_t i = 0; i < rows * d; ++i) {
+        const std::size_t v = i % d;
+        const double value = (resolved[i] - scale.input_mean[v]) / scale.input_scale[v];
+        x[i] = static_cast<T>(noise ? value + noise[i] : value);
+      }
+    }
+    engine_.forward(parameters, dims, x_.data(), y_.data(), nullptr, nullptr,
+                    gradient ? tape_.get() : nullptr);
+
+    const double share = 1 / static_cast<double>(dims.batch * rows * c);
+#pragma omp parallel for num_threads(context_.threads) schedule(static)
+    for (std::size_t b = 0; b < dims.batch; ++b) {
+      double sum = 0;
+      for (std::size_t i = 0; i < rows * c; ++i) {
+        const std::size_t j = i % c, at = b * rows * c + i;
+        const double target = (batch.closure[at] - scale.output_mean[j]) / scale.output_scale[j];
+        const double error = static_cast<double>(y_[at]) - target;
+        sum += weights_[j] * error * error;
+        d_y_[at] = static_cast<T>(2 * share * weights_[j] * error);
+      }
+      sums_[b] = sum;
+    }
+    if (gradient)
+      engine_.backward(parameters, dims, x_.data(), nullptr, d_y_.data(), *tape_, {.parameters = gradient});
+    return share * std::accumulate(sums_.begin(), sums_.end(), 0.0);
+  }
+
+ private:
+  std::size_t inputs() const { return context_.normalisation.input_scale.size(); }
+
+  void prepare(SequenceDims dims, bool with_gradient) {
+    x_.resize(dims.batch * dims.time * inputs());
+    y_.resize(dims.batch * dims.time * weights_.size());
+    d_y_.resize(y_.size());
+    sums_.resize(dims.batch);
+    if (with_gradient && (!tape_ || dims.batch > largest_.batch || dims.time > largest_.time)) {
+      tape_ = engine_.make_tape(dims);
+      largest_ = dims;
+    }
+  }
+
+  LossContext context_;
+  std::vector<double> weights_;
+  SequenceEngine<T>& engine_;
+  std::unique_ptr<Tape> tape_;
+  SequenceDims largest_;
+  std::vector<T> x_, y_, d_y_;
+  std::vector<double> sums_;
+};
+
+}  // namespace
+
+template <class T>
+std::unique_ptr<Loss<T>> make_closure_loss(const LossContext& context, LossWeights weights,
+                                           SequenceEngine<T>& engine) {
+  return std::make_unique<ClosureLoss<T>>(context, weights, engine);
+}
+
+template std::unique_ptr<Loss<float>> make_closure_loss(const LossContext&, LossWeights,
+                                                        SequenceEngine<float>&);
+template std::unique_ptr<Loss<double>> make_closure_loss(const LossContext&, LossWeights,
+                                                         SequenceEngine<double>&);
+
+template <class T>
+std::unique_ptr<Loss<T>> make_loss(const StagePlan& stage, const LossContext& context,
+                                   SequenceEngine<T>& engine) {
+  switch (stage.loss) {
+    case LossKind::closure:
+      return make_closure_loss(context, stage.loss_weights, engine);
+    case LossKind::step:
+      return make_rollout_loss(context, 1, RolloutForm::sequence, engine);
+    case LossKind::rollout:
+      break;
+  }
+  return make_rollout_loss(context, stage.rollout_steps, stage.rollout_form, engine);
+}
+
+template std::unique_ptr<Loss<float>> make_loss(const StagePlan&, const LossContext&, SequenceEngine<float>&);
+template std::unique_ptr<Loss<double>> make_loss(const StagePlan&, const LossContext&,
+                                                 SequenceEngine<double>&);
+
+}  // namespace mac

@@ -1,0 +1,50 @@
+// Losses and their gradients. With x the normalised resolved variables and y the normalised closure:
+//
+//   closure   mean_{t,j} w_j (y_j(t) - target_j(t))^2
+//   rollout   mean_{s,t,v} ((z_v(t,s) - X_v(t+s)) / scale_v)^2,   s = 1..K
+//
+// z(t,s) is the coupled model s steps after it started from the data's X(t). The step loss is K = 1.
+#pragma once
+
+#include <mac/model.hpp>
+#include <mac/network.hpp>
+#include <mac/training_plan.hpp>
+#include <memory>
+#include <vector>
+
+#include "training/batches.hpp"
+
+namespace mac {
+
+/// What every loss needs to know about the problem; outlives the loss.
+struct LossContext {
+  const System& system;
+  const Normalisation& normalisation;
+  HeldClosure held;
+  double dt = 0;  // of the closure
+  int threads = 1;
+};
+
+template <class T>
+class Loss {
+ public:
+  virtual ~Loss() = default;
+  /// The loss of a batch; its gradient is added to `gradient` (parameter_count) unless that is null. Sums
+  /// have a fixed order: the result doesn't depend on the number of threads.
+  virtual double evaluate(const T* parameters, const Batch& batch, T* gradient) = 0;
+};
+
+/// The loss that a stage asks for.
+template <class T>
+std::unique_ptr<Loss<T>> make_loss(const StagePlan& stage, const LossContext& context,
+                                   SequenceEngine<T>& engine);
+
+// The losses themselves; each works on the engine it is given.
+template <class T>
+std::unique_ptr<Loss<T>> make_closure_loss(const LossContext& context, LossWeights weights,
+                                           SequenceEngine<T>& engine);
+template <class T>
+std::unique_ptr<Loss<T>> make_rollout_loss(const LossContext& context, std::size_t steps, RolloutForm form,
+                                           SequenceEngine<T>& engine);
+
+}  // namespace mac

@@ -1,0 +1,126 @@
+#include "training/normalise.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <mac/error.hpp>
+
+namespace mac {
+
+namespace {
+
+/// Running statistics of each component.
+class Statistics {
+ public:
+  explicit Statistics(std::size_t components)
+      : shift_(components), sum_(components), squares_(components), largest_(components) {}
+
+  void add(const std::vector<double>& rows) {
+    const std::size_t n = sum_.size();
+    // Sums are taken around a first value: a mean far from zero costs no digits of the deviation.
+    if (count_ == 0) std::copy_n(rows.begin(), n, shift_.begin());
+    for (std::size_t i = 0; i < rows.size(); ++i) {
+      const std::size_t v = i % n;
+      const double distance = rows[i] - shift_[v];
+      sum_[v] += distance;
+      squares_[v] += distance * distance;
+      largest_[v] = std::max(largest_[v], std::abs(rows[i]));
+    }
+    count_ += rows.size() / n;
+  }
+
+  double mean(std::size_t v) const { return shift_[v] + sum_[v] / count(); }
+  double variance(std::size_t v) const {
+    const double offset = sum_[v] / count();
+    return std::max(0.0, squares_[v] / count() - offset * offset);
+  }
+  double largest(std::size_t v) const { return largest_[v]; }
+  std::size_t size() const { return sum_.size(); }
+
+ private:
+  double count() const { return static_cast<double>(count_); }
+  std::vector<double> shift_, sum_, squares_, largest_;
+  std::size_t count_ = 0;
+};
+
+/// Components that a symmetry turns into each other share a group number.
+std::vector<std::size_t> symmetry_groups(const System& system, std::size_t components) {
+  std::vector<std::size_t> group(components);
+  for (std::size_t v = 0; v < components; ++v) group[v] = v;
+  for (const Symmetry& symmetry : system.symmetries()) {
+    if (symmetry.kind == Symmetry::Kind::fourier_translation)
+      for (std::size_t v = 0; v < components; ++v) group[v] = v % system.fourier_modes();
+    if (symmetry.kind == Symmetry::Kind::cyclic_shift) std::ranges::fill(group, 0);
+  }
+  return group;
+}
+
+struct Scale {
+  std::vector<double> mean, scale;
+};
+
+Scale fit(const Statistics& statistics, Scaling scaling, const System& system) {
+  const std::size_t n = statistics.size();
+  Scale out{std::vector<double>(n), std::vector<double>(n)};
+  switch (scaling) {
+    case Scaling::max_abs:
+      for (std::size_t v = 0; v < n; ++v) out.scale[v] = statistics.largest(v);
+      break;
+    case Scaling::mean_std:
+      for (std::size_t v = 0; v < n; ++v) {
+        out.mean[v] = statistics.mean(v);
+        out.scale[v] = std::sqrt(statistics.variance(v));
+      }
+      break;
+    case Scaling::per_mode: {
+      const std::vector<std::size_t> group = symmetry_groups(system, n);
+      const bool zero_mean = system.fourier_modes() > 0;  // a rotated mode has no mean
+      for (std::size_t v = 0; v < n; ++v) {
+        double members = 0, mean = 0, squares = 0;
+        for (std::size_t w = 0; w < n; ++w) {
+          if (group[w] != group[v]) continue;
+          members += 1;
+          mean += statistics.mean(w);
+          squares += statistics.variance(w) + statistics.mean(w) * statistics.mean(w);
+        }
+        out.mean[v] = zero_mean ? 0 : mean / members;
+        out.scale[v] = std::sqrt(squares / members - out.mean[v] * out.mean[v]);
+      }
+    }
+  }
+  return out;
+}
+
+void check(const std::vector<double>& scale, const std::vector<std::string>& names) {
+  for (std::size_t v = 0; v < scale.size(); ++v)
+    if (!(scale[v] > 0) || !std::isfinite(scale[v]))
+      throw Error("{} has no spread in the training data (scale {}), so it cannot be normalised", names[v],
+                  scale[v]);
+}
+
+}  // namespace
+
+Normalisation fit_normalisation(const DataSplit& train, const System& system, Scaling scaling, Target target,
+                                std::size_t times) {
+  const std::size_t d = train.resolved_size(), c = train.closure_size();
+  Statistics resolved(d), closure(c);
+  std::vector<double> rows;
+  for (std::size_t i = 0; i < train.trajectories(); ++i) {
+    rows.resize(times * d);
+    train.read_resolved(i, 0, times, rows.data());
+    resolved.add(rows);
+    if (target == Target::instant) {
+      rows.resize(times * c);
+      train.read_closure(i, 0, times, rows.data());
+    } else {
+      rows.resize((times - 1) * c);
+      train.read_closure_mean(i, 0, times - 1, rows.data());
+    }
+    closure.add(rows);
+  }
+  const Scale input = fit(resolved, scaling, system), output = fit(closure, scaling, system);
+  check(input.scale, system.resolved_names());
+  check(output.scale, system.closure_names());
+  return {input.mean, input.scale, output.mean, output.scale};
+}
+
+}  // namespace mac

@@ -1,0 +1,15 @@
+// Scales of the network's input and output, from the training data alone.
+#pragma once
+
+#include <mac/data.hpp>
+#include <mac/model.hpp>
+#include <mac/training_plan.hpp>
+
+namespace mac {
+
+/// From the first `times` saved times of every trajectory of the split; the closure is that of the target.
+/// One pass over the file: memory is one trajectory.
+Normalisation fit_normalisation(const DataSplit& train, const System& system, Scaling scaling, Target target,
+                                std::size_t times);
+
+}  // namespace mac

@@ -1,0 +1,187 @@
+// The coupled model from every starting state of a window, K steps on, against the data; differentiated
+// through the network and the RK4 steps between its predictions.
+#include <algorithm>
+#include <mac/error.hpp>
+#include <numeric>
+
+#include "training/losses.hpp"
+#include "training/rollout_network.hpp"
+
+namespace mac {
+
+namespace {
+
+/// Windows of a batch are worked off in groups of this many numbers of network state and input, so that
+/// memory doesn't grow with the batch.
+constexpr std::size_t group_numbers = 1 << 23;
+
+/// The largest divisor of n up to `limit`, at least 1: groups of equal size share their buffers.
+std::size_t largest_divisor(std::size_t n, std::size_t limit) {
+  std::size_t divisor = std::clamp<std::size_t>(limit, 1, n);
+  while (n % divisor != 0) --divisor;
+  return divisor;
+}
+
+template <class T>
+class RolloutLoss final : public Loss<T> {
+ public:
+  RolloutLoss(const LossContext& context, std::size_t steps, RolloutForm form, SequenceEngine<T>& engine)
+      : context_(context),
+        steps_(steps),
+        form_(form),
+        engine_(engine),
+        d_(context.system.resolved_size()),
+        c_(context.system.closure_size()) {}
+
+  double evaluate(const T* parameters, const Batch& batch, T* gradient) override {
+    const std::size_t starts = batch.shape.states - steps_;
+    const std::size_t per_window =
+        starts * (form_ == RolloutForm::sequence ? d_ : engine_.shape().state_size());
+    const std::size_t group = largest_divisor(batch.count, group_numbers / (per_window * steps_));
+    sums_.assign(batch.count, 0.0);
+    for (std::size_t first = 0; first < batch.count; first += group) {
+      prepare(group, starts);
+      forward(parameters, batch, first);
+      if (gradient) backward(parameters, batch, first, gradient);
+    }
+    return share(batch) * std::accumulate(sums_.begin(), sums_.end(), 0.0);
+  }
+
+ private:
+  /// One squared error's part of the mean.
+  double share(const Batch& batch) const {
+    return 1 / static_cast<double>(batch.count * (batch.shape.states - steps_) * steps_ * d_);
+  }
+
+  void prepare(std::size_t windows, std::size_t starts) {
+    if (network_ && windows == windows_ && starts == starts_) return;
+    windows_ = windows, starts_ = starts;
+    network_.reset();  // frees its tapes before the new ones are made
+    network_ = make_rollout_network(form_, engine_, windows, starts, steps_);
+    const std::size_t chains = windows * starts;
+    z_.assign(steps_ + 1, std::vector<double>(chains * d_));
+    closure_.assign(steps_, std::vector<double>(chains * c_));
+    d_closure_ = closure_;
+    x_.assign(steps_, std::vector<T>(chains * d_));
+    y_.resize(chains * c_);
+    d_x_.resize(chains * d_);
+    d_z_.resize(chains * d_);
+    d_before_.resize(chains * d_);
+  }
+
+  /// fn(b, t, i) for every chain i = chain(b, t); each window belongs to one thread.
+  template <class Function>
+  void for_each_chain(const Function& fn) const {
+#pragma omp parallel for num_threads(context_.threads) schedule(static)
+    for (std::size_t b = 0; b < windows_; ++b)
+      for (std::size_t t = 0; t < starts_; ++t) fn(b, t, network_->chain(b, t));
+  }
+
+  /// The prediction before that of step s: the chain's own, or for s = 0 that of the chain one state earlier.
+  /// Chain i is (b, t); -1: there is none.
+  struct Previous {
+    std::ptrdiff_t step = -1;
+    std::size_t chain = 0;
+  };
+  Previous previous(std::size_t s, std::size_t b, std::size_t t, std::size_t i) const {
+    if (s > 0) return {static_cast<std::ptrdiff_t>(s) - 1, i};
+    if (t > 0) return {0, network_->chain(b, t - 1)};
+    return {};
+  }
+  template <class Arrays>
+  auto* at(Arrays& arrays, Previous previous) const {
+    return previous.step < 0 ? nullptr
+                             : arrays[static_cast<std::size_t>(previous.step)].data() + previous.chain * c_;
+  }
+
+  void forward(const T* parameters, const Batch& batch, std::size_t first) {
+    const Normalisation& scale = context_.normalisation;
+    const std::size_t states = batch.shape.states;
+    for_each_chain([&](std::size_t b, std::size_t t, std::size_t i) {
+      std::copy_n(batch.resolved.data() + ((first + b) * states + t) * d_, d_, z_[0].data() + i * d_);
+    });
+    for (std::size_t s = 0; s < steps_; ++s) {
+      const bool noisy = s == 0 && !batch.noise.empty();
+      for_each_chain([&](std::size_t b, std::size_t t, std::size_t i) {
+        for (std::size_t v = 0; v < d_; ++v) {
+          double value = (z_[s][i * d_ + v] - scale.input_mean[v]) / scale.input_scale[v];
+          if (noisy) value += batch.noise[((first + b) * states + t) * d_ + v];
+          x_[s][i * d_ + v] = static_cast<T>(value);
+        }
+      });
+      network_->forward(parameters, s, x_[s].data(), y_.data());
+      for (std::size_t i = 0; i < y_.size(); ++i)
+        closure_[s][i] = static_cast<double>(y_[i]) * scale.output_scale[i % c_] + scale.output_mean[i % c_];
+      for_each_chain([&](std::size_t b, std::size_t t, std::size_t i) {
+        double* const next = z_[s + 1].data() + i * d_;
+        std::copy_n(z_[s].data() + i * d_, d_, next);
+        coupled_step(context_.system, context_.dt, context_.held, closure_[s].data() + i * c_,
+                     at(closure_, previous(s, b, t, i)), next);
+        const double* truth = batch.resolved.data() + ((first + b) * states + t + s + 1) * d_;
+        for (std::size_t v = 0; v < d_; ++v) {
+          const double error = (next[v] - truth[v]) / scale.input_scale[v];
+          sums_[first + b] += error * error;
+        }
+      });
+    }
+  }
+
+  void backward(const T* parameters, const Batch& batch, std::size_t first, T* gradient) {
+    const Normalisation& scale = context_.normalisation;
+    const double share = this->share(batch);
+    const std::size_t states = batch.shape.states;
+    for (auto& array : d_closure_) std::ranges::fill(array, 0.0);
+    std::ranges::fill(d_z_, 0.0);
+    for (std::size_t s = steps_; s-- > 0;) {
+      std::ranges::fill(d_before_, 0.0);
+      for_each_chain([&](std::size_t b, std::size_t t, std::size_t i) {
+        const double* truth = batch.resolved.data() + ((first + b) * states + t + s + 1) * d_;
+        double* const d_next = d_z_.data() + i * d_;
+        for (std::size_t v = 0; v < d_; ++v)
+          d_next[v] +=
+              2 * share * (z_[s + 1][i * d_ + v] - truth[v]) / (scale.input_scale[v] * scale.input_scale[v]);
+        const Previous before = previous(s, b, t, i);
+        coupled_step_adjoint(context_.system, context_.dt, context_.held, closure_[s].data() + i * c_,
+                             at(closure_, before), z_[s].data() + i * d_, d_next, d_before_.data() + i * d_,
+                             d_closure_[s].data() + i * c_, at(d_closure_, before));
+      });
+      for (std::size_t i = 0; i < y_.size(); ++i)
+        y_[i] = static_cast<T>(d_closure_[s][i] * scale.output_scale[i % c_]);
+      network_->backward(parameters, s, x_[s].data(), y_.data(), gradient, s > 0 ? d_x_.data() : nullptr);
+      d_z_.swap(d_before_);
+      if (s > 0)
+        for (std::size_t i = 0; i < d_x_.size(); ++i)
+          d_z_[i] += static_cast<double>(d_x_[i]) / scale.input_scale[i % d_];
+    }
+  }
+
+  LossContext context_;
+  std::size_t steps_;
+  RolloutForm form_;
+  SequenceEngine<T>& engine_;
+  std::size_t d_, c_;
+  std::size_t windows_ = 0, starts_ = 0;
+
+  std::unique_ptr<RolloutNetwork<T>> network_;
+  std::vector<std::vector<double>> z_;                    // [s] (chains, d): after s steps
+  std::vector<std::vector<double>> closure_, d_closure_;  // [s] (chains, c)
+  std::vector<std::vector<T>> x_;                         // [s] (chains, d): normalised z
+  std::vector<T> y_, d_x_;
+  std::vector<double> d_z_, d_before_;  // (chains, d)
+  std::vector<double> sums_;            // (batch): squared errors of each window
+};
+
+}  // namespace
+
+template <class T>
+std::unique_ptr<Loss<T>> make_rollout_loss(const LossContext& context, std::size_t steps, RolloutForm form,
+                                           SequenceEngine<T>& engine) {
+  return std::make_unique<RolloutLoss<T>>(context, steps, form, engine);
+}
+
+template std::unique_ptr<Loss<float>> make_rollout_loss(const LossContext&, std::size_t, RolloutForm,
+                                                        SequenceEngine<float>&);
+template std::unique_ptr<Loss<double>> make_rollout_loss(const LossContext&, std::size_t, RolloutForm,
+                                                         SequenceEngine<double>&);
+
+}  // namespace mac

@@ -1,0 +1,136 @@
+// Gradients of the losses against difference quotients: all systems, both forms, both holds and targets.
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <mac/error.hpp>
+
+#include "training/losses.hpp"
+#include "training/systems.hpp"
+
+namespace mac::test {
+namespace {
+
+struct Problem {
+  std::shared_ptr<const System> system;
+  NetworkShape shape;
+  Normalisation normalisation;
+  Batch batch;
+  std::vector<double> parameters;
+};
+
+/// A batch of random walks near typical values; the gradient must be right whatever the data are.
+Problem random_problem(const std::string& name, LayerKind kind, SampleShape sample, bool noisy) {
+  Problem problem;
+  problem.system = system_named(name);
+  const std::size_t d = problem.system->resolved_size(), c = problem.system->closure_size();
+  problem.shape = {kind, d, c, 4, 2, kind == LayerKind::mamba ? 3u : 0u};
+  RandomStream random(11, Purpose::noise, 7);
+  problem.parameters = initial_parameters(problem.shape, 4);
+  for (double& parameter : problem.parameters) parameter += 0.1 * random.normal();
+  const auto positive = [&](std::size_t n) {
+    std::vector<double> values(n);
+    for (double& value : values) value = random.uniform(0.5, 1.5);
+    return values;
+  };
+  problem.normalisation = {normal_values(d, 0.1, random), positive(d), normal_values(c, 0.1, random),
+                           positive(c)};
+  problem.batch = {3, sample, normal_values(3 * sample.states * d, 0.4, random),
+                   normal_values(3 * sample.closures * c, 0.4, random),
+                   noisy ? normal_values(3 * sample.states * d, 0.1, random) : std::vector<double>{}};
+  return problem;
+}
+
+void expect_gradient(Problem problem, const StagePlan& stage, HeldClosure held) {
+  const auto engine = make_reference_engine<double>(problem.shape);
+  const LossContext context{*problem.system, problem.normalisation, held, 0.05, 1};
+  const auto loss = make_loss<double>(stage, context, *engine);
+  std::vector<double> gradient(problem.parameters.size());
+  loss->evaluate(problem.parameters.data(), problem.batch, gradient.data());
+
+  // One random direction per tensor catches every wrong entry; entry by entry would take minutes.
+  RandomStream random(5, Purpose::noise, 1);
+  const ParameterLayout layout(problem.shape);
+  for (const TensorSpec& tensor : layout.tensors()) {
+    const std::vector<double> direction = normal_values(tensor.size, 1, random);
+    const std::vector<double> here = problem.parameters;
+    const auto at = [&](double h) {
+      for (std::size_t i = 0; i < tensor.size; ++i)
+        problem.parameters[tensor.offset + i] = here[tensor.offset + i] + h * direction[i];
+      const double value = loss->evaluate(problem.parameters.data(), problem.batch, nullptr);
+      problem.parameters = here;
+      return value;
+    };
+    const double h = 2e-4;
+    const double quotient = (8 * (at(h) - at(-h)) - (at(2 * h) - at(-2 * h))) / (12 * h);
+    double expected = 0;
+    for (std::size_t i = 0; i < tensor.size; ++i) expected += gradient[tensor.offset + i] * direction[i];
+    // Rounding of a loss of order one over h, and h^4 times fifth derivatives.
+    EXPECT_NEAR(expected, quotient, 1e-9 + 1e-7 * std::abs(quotient)) << tensor.name;
+  }
+}
+
+class LossGradient : public testing::TestWithParam<std::string> {};
+
+TEST_P(LossGradient, OfTheRolloutLossInBothFormsHoldsAndTargets) {
+  for (const LayerKind kind : {LayerKind::mamba, LayerKind::gru})
+    for (const RolloutForm form : {RolloutForm::sequence, RolloutForm::autoregressive})
+      for (const Hold hold : {Hold::zero, Hold::linear})
+        for (const Target target : {Target::instant, Target::mean}) {
+          SCOPED_TRACE(fmt::format("{} {} {} {}", to_string(kind),
+                                   form == RolloutForm::sequence ? "sequence" : "autoregressive",
+                                   to_string(hold), to_string(target)));
+          StagePlan stage;
+          stage.loss = LossKind::rollout;
+          stage.rollout_steps = 3;
+          stage.rollout_form = form;
+          expect_gradient(random_problem(GetParam(), kind, {8, 0}, true), stage, {hold, target});
+        }
+}
+
+TEST_P(LossGradient, OfTheStepLoss) {
+  StagePlan stage;
+  stage.loss = LossKind::step;
+  expect_gradient(random_problem(GetParam(), LayerKind::mamba, {6, 0}, false), stage, {Hold::linear});
+}
+
+TEST_P(LossGradient, OfTheClosureLossWithWeights) {
+  StagePlan stage;
+  stage.loss_weights = LossWeights::effect;
+  expect_gradient(random_problem(GetParam(), LayerKind::mamba, {6, 6}, true), stage, {});
+}
+
+INSTANTIATE_TEST_SUITE_P(Systems, LossGradient, testing::ValuesIn(all_systems),
+                         [](const auto& info) { return info.param; });
+
+TEST(RolloutLoss, FormsAgreeOnTheFirstStep) {
+  const Problem problem = random_problem("lorenz96", LayerKind::mamba, {7, 0}, false);
+  const auto engine = make_reference_engine<double>(problem.shape);
+  const LossContext context{*problem.system, problem.normalisation, {Hold::linear}, 0.05, 1};
+  const auto value = [&](RolloutForm form, std::size_t steps) {
+    return make_rollout_loss<double>(context, steps, form, *engine)
+        ->evaluate(problem.parameters.data(), problem.batch, nullptr);
+  };
+  // The same arithmetic in another order.
+  EXPECT_NEAR(value(RolloutForm::sequence, 1), value(RolloutForm::autoregressive, 1), 1e-12);
+  EXPECT_GT(std::abs(value(RolloutForm::sequence, 3) - value(RolloutForm::autoregressive, 3)), 1e-6);
+}
+
+TEST(RolloutLoss, DoesNotDependOnTheNumberOfThreads) {
+  const Problem problem = random_problem("lorenz96", LayerKind::mamba, {9, 0}, true);
+  const auto engine = make_reference_engine<float>(problem.shape);
+  const std::vector<float> parameters(problem.parameters.begin(), problem.parameters.end());
+  for (const RolloutForm form : {RolloutForm::sequence, RolloutForm::autoregressive}) {
+    std::vector<std::vector<float>> gradients;
+    for (const int threads : {1, 2, 3}) {
+      const LossContext context{*problem.system, problem.normalisation, {Hold::linear}, 0.05, threads};
+      gradients.emplace_back(parameters.size());
+      make_rollout_loss<float>(context, 4, form, *engine)
+          ->evaluate(parameters.data(), problem.batch, gradients.back().data());
+    }
+    EXPECT_EQ(gradients[0], gradients[1]);
+    EXPECT_EQ(gradients[0], gradients[2]);
+  }
+}
+
+}  // namespace
+}  // namespace mac::test
