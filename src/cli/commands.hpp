@@ -21,6 +21,7 @@ void write_json(const std::string& path, const nlohmann::json& value);
 
 // Each adds its command to the program; the command runs when it is chosen.
 void add_generate(CLI::App& program);
+void add_train(CLI::App& program);
 void add_rollout(CLI::App& program);
 void add_evaluate(CLI::App& program);
 void add_predict(CLI::App& program);

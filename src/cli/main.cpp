@@ -34,6 +34,7 @@ int run(int argc, char** argv) {
       "  mac rollout exact --hold linear --data data.h5 -o exact.h5\n"
       "  mac evaluate markov.h5 exact.h5");
   add_generate(program);
+  add_train(program);
   add_rollout(program);
   add_evaluate(program);
   add_predict(program);

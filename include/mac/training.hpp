@@ -1,0 +1,38 @@
+// Training a closure network on a data file.
+#pragma once
+
+#include <mac/data.hpp>
+#include <mac/model.hpp>
+#include <string>
+
+namespace mac {
+
+struct TrainOptions {
+  int threads = 0;  // 0: all cores
+  bool quiet = false;
+  bool resume = false;  // go on from the checkpoint beside the model, if there is one
+};
+
+/// The files of a training whose result is `model` ("runs/mac.safetensors").
+struct TrainingFiles {
+  explicit TrainingFiles(const std::string& model);
+  std::string model;
+  std::string history;              // runs/mac.history.csv
+  std::string checkpoint;           // runs/mac.checkpoint.safetensors, while training is not finished
+  std::string previous_checkpoint;  // the one before
+};
+
+struct TrainingResult {
+  Model model;
+  std::size_t best_step = 0;    // steps after which the model's weights were taken
+  double best_validation = 0;   // as plan.select measures it; NaN where nothing is measured
+  double seconds_per_step = 0;  // of this process
+};
+
+/// Trains a network of the experiment and writes its files. The same plan, seed and data give the same bytes
+/// for any number of threads, and after an interruption and `resume` as well. Throws Error when the loss
+/// turns NaN or explodes, Interrupted after saving a checkpoint when the user asked to stop.
+TrainingResult train(const Experiment& experiment, const ModelPlan& plan, const DataFile& data,
+                     const std::string& path, const TrainOptions& options);
+
+}  // namespace mac

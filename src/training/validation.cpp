@@ -1,0 +1,77 @@
+#include "training/validation.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <mac/error.hpp>
+
+namespace mac {
+
+RolloutValidation::RolloutValidation(const DataSplit& split, std::size_t intervals, std::size_t pieces)
+    : intervals_(std::min(intervals, split.times() - 1)), d_(split.resolved_size()) {
+  for (std::size_t i = 0; i < split.trajectories(); ++i)
+    for (std::size_t first = 0; first + intervals_ < split.times() && count_ < pieces; first += intervals_) {
+      truth_.resize((count_ + 1) * (intervals_ + 1) * d_);
+      split.read_resolved(i, first, intervals_ + 1, truth_.data() + count_ * (intervals_ + 1) * d_);
+      ++count_;
+    }
+}
+
+template <class T>
+double RolloutValidation::error(const NetworkShape& shape, std::span<const T> parameters,
+                                const LossContext& context) const {
+  const Normalisation& scale = context.normalisation;
+  const std::size_t c = shape.d_out;
+  const StepEngine<T> engine(shape, parameters);
+  std::vector<T> x(count_ * d_), u(count_ * c), memory(count_ * shape.state_size());
+  std::vector<double> y(count_ * d_), closure(count_ * c), previous(count_ * c);
+  std::vector<double> errors(count_ * d_), norms(count_ * d_);
+  const auto truth = [&](std::size_t i, std::size_t n) {
+    return truth_.data() + (i * (intervals_ + 1) + n) * d_;
+  };
+  for (std::size_t i = 0; i < count_; ++i) std::copy_n(truth(i, 0), d_, y.data() + i * d_);
+
+  for (std::size_t n = 0; n <= intervals_; ++n) {
+    for (std::size_t k = 0; k < count_ * d_; ++k) {
+      const double exact = truth(k / d_, n)[k % d_];
+      errors[k] += (y[k] - exact) * (y[k] - exact);
+      norms[k] += exact * exact;
+    }
+    if (n == intervals_) break;
+    for (std::size_t k = 0; k < x.size(); ++k)
+      x[k] = static_cast<T>((y[k] - scale.input_mean[k % d_]) / scale.input_scale[k % d_]);
+    engine.step(count_, x.data(), u.data(), memory.data());
+    for (std::size_t k = 0; k < u.size(); ++k)
+      closure[k] = static_cast<double>(u[k]) * scale.output_scale[k % c] + scale.output_mean[k % c];
+    for (std::size_t i = 0; i < count_; ++i)
+      coupled_step(context.system, context.dt, context.held, closure.data() + i * c,
+                   n > 0 ? previous.data() + i * c : nullptr, y.data() + i * d_);
+    closure.swap(previous);
+  }
+  double sum = 0;
+  for (std::size_t k = 0; k < errors.size(); ++k) sum += std::sqrt(errors[k] / norms[k]);
+  const double mean = sum / static_cast<double>(errors.size());
+  return std::isfinite(mean) ? mean : std::numeric_limits<double>::infinity();
+}
+
+template double RolloutValidation::error(const NetworkShape&, std::span<const float>,
+                                         const LossContext&) const;
+template double RolloutValidation::error(const NetworkShape&, std::span<const double>,
+                                         const LossContext&) const;
+
+LossValidation::LossValidation(const DataSplit& split, Target target, const StagePlan& stage,
+                               std::size_t times, std::size_t samples) {
+  const TrainingData data(split, target, std::min(times, split.times()), 0);
+  const SampleShape shape = sample_shape(stage, data);
+  const std::size_t windows = data.windows(shape);
+  batch_.count = std::min(samples, windows);
+  batch_.shape = shape;
+  batch_.resolved.resize(batch_.count * shape.states * data.resolved_size());
+  batch_.closure.resize(batch_.count * shape.closures * data.closure_size());
+  for (std::size_t i = 0; i < batch_.count; ++i)  // spread over all windows
+    data.read(data.window(shape, i * windows / batch_.count), shape,
+              batch_.resolved.data() + i * shape.states * data.resolved_size(),
+              batch_.closure.data() + i * shape.closures * data.closure_size());
+}
+
+}  // namespace mac
