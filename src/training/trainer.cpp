@@ -52,7 +52,7 @@ class Trainer {
         normalisation_(fit_normalisation(train_, *experiment.system, plan_.normalisation, plan_.held.target,
                                          usable_times(train_, longest_horizon(plan_), step()))),
         context_{*experiment.system, normalisation_, plan_.held, step(), threads_},
-        engine_(make_reference_engine<T>(shape_)) {
+        engine_(make_cpu_engine<T>(shape_, threads_)) {
     if (plan_.select == Selection::last) return;
     if (!data.has("validation"))
       throw UsageError("{}: has no validation split to select the weights by; say select = \"last\"",
