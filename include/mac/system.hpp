@@ -82,7 +82,8 @@ class System {
   virtual std::vector<Symmetry> symmetries() const { return {}; }
   virtual std::string_view time_unit() const { return "1"; }  // "s", or "1" for dimensionless equations
   /// Number of Fourier modes if the resolved variables are phi_1..phi_M psi_1..psi_M of a real field on
-  /// [0, 2 pi); 0 if there is no such field. Then ||u||^2 = 4 pi sum |theta_k|^2.
+  /// [0, 2 pi); 0 if there is no such field. Then ||u||^2 = 4 pi sum |theta_k|^2, and the full state is
+  /// theta_0..theta_{Nx/2}, real and imaginary parts interleaved.
   virtual std::size_t fourier_modes() const { return 0; }
 
   // The reduced model.

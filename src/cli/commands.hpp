@@ -26,5 +26,6 @@ void add_rollout(CLI::App& program);
 void add_evaluate(CLI::App& program);
 void add_predict(CLI::App& program);
 void add_info(CLI::App& program);
+void add_diagnose(CLI::App& program);
 
 }  // namespace mac::cli

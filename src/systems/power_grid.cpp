@@ -154,6 +154,7 @@ class PowerGrid final : public System {
               .V3_0 = table.number_or("V3_0", 0.8, positive)} {}
 
   std::string_view name() const override { return "power_grid"; }
+  std::string_view time_unit() const override { return "s"; }
   const std::vector<std::string>& resolved_names() const override { return resolved_names_; }
   const std::vector<std::string>& closure_names() const override { return closure_names_; }
   std::span<const std::size_t> closure_targets() const override { return closure_targets_; }
