@@ -6,8 +6,9 @@
 
 namespace mac {
 
-/// How the closure is held over a step of the reduced model: constant, or extrapolated from the last two.
-enum class Hold { zero, linear };
+/// The closure over a step of the reduced model: held constant, extrapolated from the last two predictions,
+/// or (only where a rollout's model allows it) predicted anew at every Runge-Kutta stage.
+enum class Hold { zero, linear, stage };
 std::string_view to_string(Hold hold);
 Hold hold_from(std::string_view name);  // throws UsageError
 

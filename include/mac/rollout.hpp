@@ -8,10 +8,13 @@
 #include <mac/coupling.hpp>
 #include <mac/data.hpp>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
 namespace mac {
+
+struct Model;  // mac/model.hpp
 
 /// What a group of trajectories needs to advance over one saved step; arrays are (count, closure_size).
 struct GroupStep {
@@ -33,6 +36,12 @@ class ClosureGroup {
   /// Advances y from step n to n + 1, after predict(n): by coupled_step, unless the model has an integrator
   /// of its own.
   virtual void advance(std::size_t n, const GroupStep& step, double* y);
+
+  // What a trajectory remembers, so that a rollout can be continued bit for bit: numbers per trajectory; none
+  // where the model cannot be continued.
+  virtual std::optional<std::size_t> memory_size() const { return 0; }
+  virtual void save_memory(double* /*memory*/) const {}     // (group, memory_size)
+  virtual void restore_memory(const double* /*memory*/) {}  // the next call is advance(n) for n > 0
 };
 
 /// Anything that predicts a closure. Immutable; groups are made per thread.
@@ -51,15 +60,25 @@ std::unique_ptr<ClosureModel> make_markov();
 /// The true closure from the data: what is left is the error of its coupling, the floor of every model.
 std::unique_ptr<ClosureModel> make_exact(HeldClosure held);
 
+/// A network in tandem with the reduced equations; its memory is one recurrent state per trajectory. `name`
+/// is the model's name in files and tables.
+std::unique_ptr<ClosureModel> make_network_closure(const Model& model, const std::string& name,
+                                                   HeldClosure held);
+
 struct RolloutOptions {
   std::vector<std::string> splits;  // empty: test and ood, where the data has them
   int threads = 0;                  // 0: all cores
   bool quiet = false;
+  std::optional<double> to = std::nullopt;  // end time; default: the data's. Beyond the data the truth is NaN
+  std::string from = {};                    // continue this rollout file of the same model and data
+  double history = 0;       // the model reads the true past up to this time before it runs free
+  bool time_steps = false;  // record the wall time of every step (the file is then not reproducible)
 };
 
 /// Rolls the model out from the initial state of every trajectory of the splits and writes a rollout file:
-/// per split time, resolved, closure, true_resolved, true_closure, and blow_up_time (n_traj; NaN: none). From
-/// a blow-up on, that trajectory is NaN; the others go on.
+/// per split time, resolved, closure, true_resolved, true_closure, blow_up_time (n_traj; NaN: none), memory
+/// (n_traj, memory_size) at the end, and seconds_per_step if asked for. From a blow-up on, that trajectory is
+/// NaN; the others go on.
 void rollout(const ClosureModel& model, const DataFile& data, const std::string& path,
              const RolloutOptions& options);
 
@@ -71,6 +90,9 @@ struct RolloutSplit {
   std::vector<double> resolved, true_resolved;  // (n_traj, n_time, d)
   std::vector<double> closure, true_closure;    // (n_traj, n_time, c)
   std::vector<double> blow_up_time;             // (n_traj)
+  std::vector<double> memory;                   // (n_traj, memory_size) after the last time
+  std::optional<std::size_t> memory_size;       // none: cannot be continued
+  std::vector<double> seconds_per_step;         // (n_time), of the first group; empty: not recorded
   std::size_t trajectories() const { return labels.size(); }
 };
 

@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <mac/error.hpp>
 #include <mac/rollout.hpp>
 #include <vector>
 
@@ -54,6 +55,10 @@ class Exact final : public ClosureModel {
 
 }  // namespace
 
-std::unique_ptr<ClosureModel> make_exact(HeldClosure held) { return std::make_unique<Exact>(held); }
+std::unique_ptr<ClosureModel> make_exact(HeldClosure held) {
+  if (held.hold == Hold::stage)
+    throw UsageError("the exact closure is known at saved times only: its hold is zero or linear, not stage");
+  return std::make_unique<Exact>(held);
+}
 
 }  // namespace mac

@@ -1,57 +1,69 @@
 // mac rollout: a model and data.h5 -> rollout.h5
-#include <mac/error.hpp>
 #include <mac/rollout.hpp>
 #include <memory>
 
 #include "cli/commands.hpp"
+#include "rollout/open_model.hpp"
 
 namespace mac::cli {
 
 void add_rollout(CLI::App& program) {
   struct Options {
     Common common;
-    std::string model, data, output, hold = "zero", target = "instant";
-    std::vector<std::string> splits;
+    ModelRequest request;
+    RolloutOptions rollout;
+    std::string data, output, hold, target;
+    double to = 0;
   };
   const auto options = std::make_shared<Options>();
   CLI::App* command = program.add_subcommand(
-      "rollout", "Advance the reduced model with a closure from the initial states of a data set");
+      "rollout", "Advance the reduced model with a closure from the states of a data set");
   command->footer(
       "Examples:\n"
       "  mac rollout markov --data burgers.h5 -o markov.h5\n"
-      "  mac rollout exact --hold linear --data burgers.h5 --split test -o exact.h5");
+      "  mac rollout exact --hold linear --data burgers.h5 --split test -o exact.h5\n"
+      "  mac rollout mac.safetensors --data burgers.h5 -o mac.h5\n"
+      "  mac rollout mac.safetensors --data burgers.h5 --from mac.h5 --to 4 -o longer.h5");
   command
-      ->add_option("model", options->model,
-                   "markov (no closure) or exact (the true closure, held over each step)")
+      ->add_option("model", options->request.model,
+                   "Model file, markov (no closure) or exact (the true closure)")
       ->required()
       ->type_name("MODEL");
   command->add_option("--data", options->data, "Data file of mac generate")->required()->type_name("FILE");
   command->add_option("-o,--output", options->output, "Rollout file to write (HDF5)")
       ->required()
       ->type_name("FILE");
-  command->add_option("--split", options->splits, "Splits to roll out (default: test and ood)")
+  command->add_option("--split", options->rollout.splits, "Splits to roll out (default: test and ood)")
       ->type_name("NAME");
+  command->add_option(
+      "--hold", options->hold,
+      "The closure within a step: zero (constant), linear (extrapolated) or stage (predicted at every "
+      "Runge-Kutta stage); default: as the model was trained");
+  command->add_option("--target", options->target,
+                      "exact only: the closure at the start of a step (instant) or its mean (mean)");
+  command->add_option("--name", options->request.name, "Name of the model in files and tables");
+  CLI::Option* to =
+      command->add_option("--to", options->to, "End time, also beyond the data")->check(CLI::PositiveNumber);
   command
-      ->add_option("--hold", options->hold,
-                   "The closure within a step: zero (constant) or linear (extrapolated)")
-      ->capture_default_str();
+      ->add_option("--from", options->rollout.from,
+                   "Continue this rollout to the last bit as if it had not stopped")
+      ->type_name("FILE");
   command
-      ->add_option(
-          "--target", options->target,
-          "exact only: the closure at the start of the step (instant) or its mean over the step (mean)")
-      ->capture_default_str();
+      ->add_option("--history", options->rollout.history,
+                   "The model reads the true past up to this time, then runs free")
+      ->check(CLI::NonNegativeNumber)
+      ->type_name("TIME");
+  command->add_flag("--time-steps", options->rollout.time_steps,
+                    "Record the wall time of every step in the file");
   add_common(*command, options->common, false);
-  command->callback([options] {
-    const HeldClosure held{hold_from(options->hold), target_from(options->target)};
-    std::unique_ptr<ClosureModel> model;
-    if (options->model == "markov")
-      model = make_markov();
-    else if (options->model == "exact")
-      model = make_exact(held);
-    else
-      throw UsageError("unknown model \"{}\", expected markov or exact", options->model);
+  command->callback([options, to] {
+    if (!options->hold.empty()) options->request.hold = hold_from(options->hold);
+    if (!options->target.empty()) options->request.target = target_from(options->target);
+    if (to->count() > 0) options->rollout.to = options->to;
+    options->rollout.threads = options->common.threads;
+    options->rollout.quiet = options->common.quiet;
     const DataFile data = DataFile::open(options->data);
-    rollout(*model, data, options->output, {options->splits, options->common.threads, options->common.quiet});
+    rollout(*open_model(options->request, data), data, options->output, options->rollout);
   });
 }
 

@@ -3,6 +3,7 @@
 #include <mac/error.hpp>
 
 #include "data/provenance.hpp"
+#include "data/split_group.hpp"
 #include "io/hdf5.hpp"
 
 namespace mac {
@@ -86,23 +87,17 @@ bool DataFile::has(const std::string& split) const { return impl_->file.has("/" 
 DataSplit DataFile::split(const std::string& name) const {
   if (!has(name))
     throw UsageError("{}: has no split \"{}\", only {}", path(), name, fmt::join(splits(), ", "));
-  const std::string group = "/" + name;
-  auto split = std::unique_ptr<DataSplit::Impl>(new DataSplit::Impl{
-      name, impl_->file.dataset(group + "/time").read_all(), impl_->file.strings_attribute(group, "labels"),
-      impl_->file.dataset(group + "/resolved"), impl_->file.dataset(group + "/closure"),
-      impl_->file.dataset(group + "/closure_mean")});
-
+  const h5::File& file = impl_->file;
   const System& system = *impl_->experiment.system;
-  const std::size_t n = split->labels.size(), times = split->time.size();
-  const auto expect = [&](const h5::Dataset& dataset, const char* what, std::vector<std::size_t> dims) {
-    if (dataset.dims() != dims)
-      throw Error("{}: {}/{} has shape ({}), expected ({})", path(), group, what,
-                  fmt::join(dataset.dims(), ", "), fmt::join(dims, ", "));
-  };
-  if (times < 2) throw Error("{}: {}/time has fewer than two times", path(), group);
-  expect(split->resolved, "resolved", {n, times, system.resolved_size()});
-  expect(split->closure, "closure", {n, times, system.closure_size()});
-  expect(split->closure_mean, "closure_mean", {n, times - 1, system.closure_size()});
+  std::vector<double> time = file.dataset(fmt::format("/{}/time", name)).read_all();
+  std::vector<std::string> labels = file.strings_attribute("/" + name, "labels");
+  const std::size_t n = labels.size(), times = time.size();
+  if (times < 2) throw Error("{}: /{}/time has fewer than two times", path(), name);
+  auto split = std::unique_ptr<DataSplit::Impl>(
+      new DataSplit::Impl{name, std::move(time), std::move(labels),
+                          open_series(file, name, "resolved", {n, times, system.resolved_size()}),
+                          open_series(file, name, "closure", {n, times, system.closure_size()}),
+                          open_series(file, name, "closure_mean", {n, times - 1, system.closure_size()})});
   return DataSplit(std::move(split));
 }
 

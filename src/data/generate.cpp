@@ -10,14 +10,13 @@
 #include <map>
 
 #include "data/provenance.hpp"
+#include "data/split_group.hpp"
 #include "io/atomic_file.hpp"
 #include "io/hdf5.hpp"
 
 namespace mac {
 
 namespace {
-
-constexpr std::size_t times_per_chunk = 4096;
 
 /// One trajectory as it is written.
 struct Trajectory {
@@ -79,30 +78,15 @@ SplitWriter create_split(h5::File& file, const SplitPlan& split, double start_ti
                          const System& system) {
   const std::size_t n = split.trajectories, times = split.intervals + 1;
   const std::size_t d = system.resolved_size(), c = system.closure_size();
-  const std::string group = "/" + split.name;
-  file.create_group(group);
-
   std::vector<std::string> labels(n);
   if (split.initial)
     for (std::size_t i = 0; i < n; ++i) labels[i] = split.initial->label(i);
-  file.set_attribute(group, "labels", labels);
-
   std::vector<double> time(times);
   for (std::size_t t = 0; t < times; ++t) time[t] = start_time + static_cast<double>(t) * data.closure_step();
-  h5::Dataset time_set = file.create_dataset(group + "/time", {times});
-  time_set.write({0}, {times}, time.data());
-  time_set.set_attribute("units", std::string(system.time_unit()));
-
-  const auto create = [&](const char* name, std::size_t n_time, std::size_t width,
-                          const std::vector<std::string>& variables) {
-    h5::Dataset set = file.create_dataset(group + "/" + name, {n, n_time, width},
-                                          {1, std::min(n_time, times_per_chunk), width});
-    set.set_attribute("variables", variables);
-    return set;
-  };
-  return {create("resolved", times, d, system.resolved_names()),
-          create("closure", times, c, system.closure_names()),
-          create("closure_mean", times - 1, c, system.closure_names()),
+  create_split_group(file, split.name, labels, time, system.time_unit());
+  return {create_series(file, split.name, "resolved", n, times, system.resolved_names()),
+          create_series(file, split.name, "closure", n, times, system.closure_names()),
+          create_series(file, split.name, "closure_mean", n, times - 1, system.closure_names()),
           times,
           d,
           c};

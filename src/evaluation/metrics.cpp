@@ -30,9 +30,8 @@ struct Pair {
 /// First and one past the last index of the saved times inside the interval, its ends included.
 std::pair<std::size_t, std::size_t> time_range(const std::vector<double>& time, const Interval& interval) {
   const double slack = 1e-9 * std::max(1.0, std::abs(interval.to));
-  const double start = time.front();
-  const auto first = std::lower_bound(time.begin(), time.end(), start + interval.from - slack);
-  const auto last = std::upper_bound(time.begin(), time.end(), start + interval.to + slack);
+  const auto first = std::lower_bound(time.begin(), time.end(), interval.from - slack);
+  const auto last = std::upper_bound(time.begin(), time.end(), interval.to + slack);
   return {static_cast<std::size_t>(first - time.begin()), static_cast<std::size_t>(last - time.begin())};
 }
 
@@ -193,10 +192,35 @@ class Collector {
   SplitMetrics metrics_;
 };
 
+/// The experiment's intervals that the rollout covers; its whole length where the experiment asks for none.
 std::vector<Interval> intervals_of(const Experiment& experiment, const RolloutSplit& split) {
-  if (split.name == "test") return experiment.evaluation.intervals;
-  if (split.name == "ood") return experiment.evaluation.ood_intervals;
-  return {{0, split.time.back() - split.time.front()}};
+  const Interval whole{split.time.front(), split.time.back()};
+  if (split.name != "test" && split.name != "ood") return {whole};
+  const auto& wanted =
+      split.name == "test" ? experiment.evaluation.intervals : experiment.evaluation.ood_intervals;
+  std::vector<Interval> covered;
+  const double slack = 1e-9 * std::max(1.0, whole.to);
+  for (const Interval& interval : wanted)
+    if (interval.from >= whole.from - slack && interval.to <= whole.to + slack) covered.push_back(interval);
+  return covered.empty() ? std::vector<Interval>{whole} : covered;
+}
+
+/// Drops the times that lie beyond the data, where there is no truth to compare with.
+void trim_to_truth(RolloutSplit& split, std::size_t d, std::size_t c, const std::string& file) {
+  const std::size_t times = split.time.size(), n = split.trajectories();
+  std::size_t known = times;
+  while (known > 0 && std::isnan(split.true_resolved[(known - 1) * d])) --known;
+  if (known < 2)
+    throw Error("{}: split {} lies beyond the data, there is no truth to compare with", file, split.name);
+  const auto trim = [&](std::vector<double>& values, std::size_t width) {
+    for (std::size_t i = 0; i < n; ++i)
+      std::copy_n(values.begin() + static_cast<std::ptrdiff_t>(i * times * width), known * width,
+                  values.begin() + static_cast<std::ptrdiff_t>(i * known * width));
+    values.resize(n * known * width);
+  };
+  if (known == times) return;
+  trim(split.resolved, d), trim(split.true_resolved, d), trim(split.closure, c), trim(split.true_closure, c);
+  split.time.resize(known);
 }
 
 }  // namespace
@@ -207,7 +231,7 @@ Evaluation evaluate(std::vector<RolloutFile> rollouts) {
   std::vector<std::string> order;
   std::map<std::string, std::map<std::string, Collector>> collectors;
   std::map<std::string, std::vector<std::string>> files;
-  for (const RolloutFile& rollout : rollouts) {
+  for (RolloutFile& rollout : rollouts) {
     const Experiment& experiment = rollout.experiment;
     if (experiment.system->name() != first.system->name() ||
         experiment.system->resolved_names() != first.system->resolved_names())
@@ -215,7 +239,8 @@ Evaluation evaluate(std::vector<RolloutFile> rollouts) {
                        rollouts.front().path, first.system->name());
     if (!collectors.contains(rollout.model)) order.push_back(rollout.model);
     files[rollout.model].push_back(rollout.path);
-    for (const RolloutSplit& split : rollout.splits) {
+    for (RolloutSplit& split : rollout.splits) {
+      trim_to_truth(split, first.system->resolved_size(), first.system->closure_size(), rollout.path);
       auto [collector, fresh] =
           collectors[rollout.model].try_emplace(split.name, experiment, intervals_of(experiment, split));
       collector->second.add_split(split, rollout.path);

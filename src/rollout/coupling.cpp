@@ -19,7 +19,7 @@ using State = std::array<double, capacity>;
 
 /// C(a_i dt) = (1 + s_i) closure - s_i previous: the share s_i that the previous prediction has in stage i.
 double extrapolation(HeldClosure held, bool has_previous, std::size_t stage) {
-  if (held.hold == Hold::zero || !has_previous) return 0;
+  if (held.hold != Hold::linear || !has_previous) return 0;
   const double pivot = held.target == Target::instant ? 0.0 : 0.5;
   return a[stage] - pivot;
 }
@@ -46,12 +46,22 @@ void compute_stages(const System& system, double dt, HeldClosure held, const dou
 
 }  // namespace
 
-std::string_view to_string(Hold hold) { return hold == Hold::zero ? "zero" : "linear"; }
+std::string_view to_string(Hold hold) {
+  switch (hold) {
+    case Hold::zero:
+      return "zero";
+    case Hold::linear:
+      return "linear";
+    case Hold::stage:
+      return "stage";
+  }
+  return "";
+}
 
 Hold hold_from(std::string_view name) {
-  for (const Hold hold : {Hold::zero, Hold::linear})
+  for (const Hold hold : {Hold::zero, Hold::linear, Hold::stage})
     if (to_string(hold) == name) return hold;
-  throw UsageError("unknown hold \"{}\", expected zero or linear", name);
+  throw UsageError("unknown hold \"{}\", expected zero, linear or stage", name);
 }
 
 std::string_view to_string(Target target) { return target == Target::instant ? "instant" : "mean"; }

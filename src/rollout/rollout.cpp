@@ -1,6 +1,7 @@
 #include <omp.h>
 
 #include <algorithm>
+#include <chrono>
 #include <cmath>
 #include <exception>
 #include <limits>
@@ -12,41 +13,62 @@
 #include "data/provenance.hpp"
 #include "io/atomic_file.hpp"
 #include "io/hdf5.hpp"
+#include "rollout/rollout_file.hpp"
 
 namespace mac {
 
 namespace {
 
 constexpr std::size_t group_size = 64;  // trajectories that advance together, at most
-constexpr std::size_t times_per_chunk = 4096;
 constexpr double blow_up_bound = 1e12;  // far beyond any resolved variable, far below overflow
 constexpr double nan = std::numeric_limits<double>::quiet_NaN();
-
-/// A group of trajectories, (count, n_time, ...).
-struct GroupResult {
-  std::vector<double> resolved, closure, blow_up_time;
-};
 
 bool sound(const double* values, std::size_t count) {
   return std::all_of(values, values + count, [](double v) { return std::abs(v) < blow_up_bound; });
 }
 
-/// Rolls `count` trajectories out from their initial states y (count, d).
-GroupResult roll_group(const System& system, ClosureGroup& group, HeldClosure held,
-                       const std::vector<double>& time, std::size_t count, std::vector<double> y,
-                       Progress& progress) {
-  const std::size_t d = system.resolved_size(), c = system.closure_size(), times = time.size();
-  const double dt = (time.back() - time.front()) / static_cast<double>(times - 1);
-  GroupResult out{std::vector<double>(count * times * d, nan), std::vector<double>(count * times * c, nan),
-                  std::vector<double>(count, nan)};
-  std::vector<double> closure(count * c), previous(count * c);
+/// What one split's rollout covers, worked out before anything runs.
+struct SplitTask {
+  DataSplit split;
+  double dt;                              // the closure step
+  std::vector<double> time;               // of the rollout
+  std::size_t first_in_data = 0;          // index of time[0] in the data
+  std::size_t history = 0;                // the model is given the truth up to and including this index
+  const RolloutSplit* earlier = nullptr;  // the rollout that this one continues
+};
+
+/// The start of a group: states, and for a continued rollout everything at its last time.
+struct GroupStart {
+  std::vector<double> y;                  // (count, d)
+  std::vector<double> truth;              // (count, history + 1, d)
+  std::vector<double> closure, previous;  // (count, c); empty unless continued
+  std::vector<double> memory;
+  std::vector<double> blow_up_time;  // (count)
+};
+
+GroupResult roll_group(const System& system, ClosureGroup& group, HeldClosure held, const SplitTask& task,
+                       std::size_t count, GroupStart start, Progress& progress) {
+  const std::size_t d = system.resolved_size(), c = system.closure_size(), times = task.time.size();
+  const bool continued = task.earlier != nullptr;
+  GroupResult out{std::vector<double>(count * times * d, nan),
+                  std::vector<double>(count * times * c, nan),
+                  std::move(start.blow_up_time),
+                  {},
+                  std::vector<double>(times)};
+  std::vector<double> y = std::move(start.y);
+  std::vector<double> closure = continued ? std::move(start.closure) : std::vector<double>(count * c);
+  std::vector<double> previous = continued ? std::move(start.previous) : std::vector<double>(count * c);
+  if (continued) group.restore_memory(start.memory.data());
+
   for (std::size_t n = 0; n < times; ++n) {
-    group.predict(n, y.data(), closure.data());
+    const auto began = std::chrono::steady_clock::now();
+    const std::size_t step = task.first_in_data + n;
+    if (n > 0 || !continued) group.predict(step, y.data(), closure.data());
     for (std::size_t i = 0; i < count; ++i) {
       double* state = y.data() + i * d;
       double* now = closure.data() + i * c;
       if (std::isnan(out.blow_up_time[i]) && (!sound(state, d) || !sound(now, c)))
-        out.blow_up_time[i] = time[n];
+        out.blow_up_time[i] = task.time[n];
       if (!std::isnan(out.blow_up_time[i])) {  // the results stay NaN, the group's arithmetic finite
         std::fill_n(state, d, 0.0);
         std::fill_n(now, c, 0.0);
@@ -55,59 +77,65 @@ GroupResult roll_group(const System& system, ClosureGroup& group, HeldClosure he
       std::copy_n(state, d, out.resolved.data() + (i * times + n) * d);
       std::copy_n(now, c, out.closure.data() + (i * times + n) * c);
     }
-    if (n + 1 < times)
-      group.advance(n, {system, dt, held, count, closure.data(), n > 0 ? previous.data() : nullptr},
+    if (n + 1 < times) {
+      group.advance(step,
+                    {system, task.dt, held, count, closure.data(), step > 0 ? previous.data() : nullptr},
                     y.data());
+      if (n + 1 <= task.history)  // still reading the true past
+        for (std::size_t i = 0; i < count; ++i)
+          std::copy_n(start.truth.data() + (i * (task.history + 1) + n + 1) * d, d, y.data() + i * d);
+    }
     std::swap(closure, previous);
+    out.seconds_per_step[n] = std::chrono::duration<double>(std::chrono::steady_clock::now() - began).count();
     progress.advance(count);
     if (n % 64 == 0) throw_if_interrupted();
+  }
+  if (const auto size = group.memory_size()) {
+    out.memory.resize(count * *size);
+    group.save_memory(out.memory.data());
   }
   return out;
 }
 
-struct SplitWriter {
-  h5::Dataset resolved, closure, true_resolved, true_closure, blow_up_time;
-};
-
-SplitWriter create_split(h5::File& file, const DataSplit& split, const System& system) {
-  const std::string group = "/" + split.name();
-  const std::size_t n = split.trajectories(), times = split.times();
-  file.create_group(group);
-  std::vector<std::string> labels;
-  for (std::size_t i = 0; i < n; ++i) labels.push_back(split.label(i));
-  file.set_attribute(group, "labels", labels);
-  h5::Dataset time = file.create_dataset(group + "/time", {times});
-  time.write({0}, {times}, split.time().data());
-  const auto create = [&](const char* name, const std::vector<std::string>& variables) {
-    const std::size_t width = variables.size();
-    h5::Dataset set = file.create_dataset(group + "/" + name, {n, times, width},
-                                          {1, std::min(times, times_per_chunk), width});
-    set.set_attribute("variables", variables);
-    return set;
-  };
-  return {create("resolved", system.resolved_names()), create("closure", system.closure_names()),
-          create("true_resolved", system.resolved_names()), create("true_closure", system.closure_names()),
-          file.create_dataset(group + "/blow_up_time", {n})};
-}
-
-void write_group(SplitWriter& writer, const DataSplit& split, std::size_t first, std::size_t count,
-                 const GroupResult& result) {
-  const std::size_t times = split.times(), d = split.resolved_size(), c = split.closure_size();
-  writer.resolved.write({first, 0, 0}, {count, times, d}, result.resolved.data());
-  writer.closure.write({first, 0, 0}, {count, times, c}, result.closure.data());
-  writer.blow_up_time.write({first}, {count}, result.blow_up_time.data());
-  std::vector<double> truth(times * std::max(d, c));
-  for (std::size_t i = first; i < first + count; ++i) {
-    split.read_resolved(i, 0, times, truth.data());
-    writer.true_resolved.write({i, 0, 0}, {1, times, d}, truth.data());
-    split.read_closure(i, 0, times, truth.data());
-    writer.true_closure.write({i, 0, 0}, {1, times, c}, truth.data());
+GroupStart start_group(const SplitTask& task, std::size_t first, std::size_t count) {
+  const DataSplit& split = task.split;
+  const std::size_t d = split.resolved_size(), c = split.closure_size();
+  GroupStart start;
+  start.y.resize(count * d);
+  start.blow_up_time.assign(count, nan);
+  if (task.earlier == nullptr) {
+    start.truth.resize(count * (task.history + 1) * d);
+    for (std::size_t i = 0; i < count; ++i) {
+      double* truth = start.truth.data() + i * (task.history + 1) * d;
+      split.read_resolved(first + i, 0, task.history + 1, truth);
+      std::copy_n(truth, d, start.y.data() + i * d);
+    }
+    return start;
   }
+  const RolloutSplit& earlier = *task.earlier;
+  const std::size_t times = earlier.time.size(), memory = *earlier.memory_size;
+  const auto rows = [&](const std::vector<double>& values, std::size_t width, std::size_t row) {
+    std::vector<double> out;
+    for (std::size_t i = first; i < first + count; ++i) {
+      const auto at = values.begin() + static_cast<std::ptrdiff_t>((i * times + row) * width);
+      out.insert(out.end(), at, at + static_cast<std::ptrdiff_t>(width));
+    }
+    return out;
+  };
+  start.y = rows(earlier.resolved, d, times - 1);
+  start.closure = rows(earlier.closure, c, times - 1);
+  start.previous = rows(earlier.closure, c, times - 2);
+  const auto at = [&](std::size_t i, std::size_t width) { return static_cast<std::ptrdiff_t>(i * width); };
+  start.memory.assign(earlier.memory.begin() + at(first, memory),
+                      earlier.memory.begin() + at(first + count, memory));
+  start.blow_up_time.assign(earlier.blow_up_time.begin() + at(first, 1),
+                            earlier.blow_up_time.begin() + at(first + count, 1));
+  return start;
 }
 
-void roll_split(const ClosureModel& model, const System& system, const DataSplit& split, SplitWriter writer,
-                int threads, Progress& progress) {
-  const std::size_t n = split.trajectories(), d = split.resolved_size();
+void roll_split(const ClosureModel& model, const System& system, const SplitTask& task,
+                RolloutSplitWriter writer, int threads, Progress& progress) {
+  const std::size_t n = task.split.trajectories();
   // Small enough that every thread has work; a model's results must not depend on the grouping.
   const auto share = (n + static_cast<std::size_t>(threads) - 1) / static_cast<std::size_t>(threads);
   const std::size_t size = std::clamp<std::size_t>(share, 1, group_size);
@@ -119,8 +147,8 @@ void roll_split(const ClosureModel& model, const System& system, const DataSplit
     const std::size_t first = static_cast<std::size_t>(g) * size, count = std::min(size, n - first);
     std::optional<GroupResult> result;
     std::unique_ptr<ClosureGroup> group;
-    std::vector<double> initial(count * d);
-    const auto attempt = [&](auto&& work) {
+    GroupStart start;
+    const auto attempt = [&](auto&& work) {  // no exception may leave the parallel region
       try {
         work();
       } catch (...) {
@@ -130,25 +158,69 @@ void roll_split(const ClosureModel& model, const System& system, const DataSplit
     };
 #pragma omp critical(rollout_hdf5)
     attempt([&] {
-      for (std::size_t i = 0; i < count; ++i) split.read_resolved(first + i, 0, 1, initial.data() + i * d);
-      group = model.start(split, first, count);
+      start = start_group(task, first, count);
+      group = model.start(task.split, first, count);
     });
     if (group)
       attempt([&] {
-        result = roll_group(system, *group, model.held(), split.time(), count, std::move(initial), progress);
+        result = roll_group(system, *group, model.held(), task, count, std::move(start), progress);
       });
 #pragma omp ordered
     {
 #pragma omp critical(rollout_hdf5)
-      if (result) attempt([&] { write_group(writer, split, first, count, *result); });
+      if (result) attempt([&] { writer.write(task.split, first, count, *result); });
     }
   }
   if (failure) std::rethrow_exception(failure);
 }
 
+/// The rollout that is continued must be of the same model, coupling and data.
+RolloutFile open_earlier(const std::string& path, const ClosureModel& model, const DataFile& data) {
+  RolloutFile earlier = RolloutFile::open(path);
+  if (earlier.model != model.name())
+    throw UsageError("{}: is a rollout of {}, which {} cannot continue", path, earlier.model, model.name());
+  if (earlier.held.hold != model.held().hold || earlier.held.target != model.held().target)
+    throw UsageError("{}: was rolled out with another hold or target", path);
+  if (earlier.experiment.config.text() != data.experiment().config.text())
+    throw UsageError("{}: was rolled out on another data set than {}", path, data.path());
+  return earlier;
+}
+
+SplitTask plan_split(DataSplit split, double step, const RolloutOptions& options,
+                     const RolloutFile* earlier) {
+  SplitTask task{std::move(split), step, {}, 0, 0, nullptr};
+  const std::vector<double>& time = task.split.time();
+  if (earlier) {
+    for (const RolloutSplit& candidate : earlier->splits)
+      if (candidate.name == task.split.name()) task.earlier = &candidate;
+    if (!task.earlier) throw UsageError("{}: has no split {} to continue", earlier->path, task.split.name());
+    if (!task.earlier->memory_size) throw UsageError("{}: this model cannot be continued", earlier->path);
+    if (task.earlier->time.size() < 2) throw UsageError("{}: is too short to continue", earlier->path);
+    task.first_in_data =
+        static_cast<std::size_t>(std::lround((task.earlier->time.back() - time.front()) / step));
+  }
+  const double end = options.to ? time.front() + *options.to : time.back();
+  const auto last = std::lround((end - time.front()) / step);
+  if (last <= static_cast<long>(task.first_in_data))
+    throw UsageError("the rollout of split {} would end at t = {:g}, not after its start at {:g}",
+                     task.split.name(), end, time.front() + static_cast<double>(task.first_in_data) * step);
+  for (std::size_t n = task.first_in_data; n <= static_cast<std::size_t>(last); ++n)
+    task.time.push_back(n < time.size() ? time[n] : time.front() + static_cast<double>(n) * step);
+
+  if (options.history > 0) {
+    if (earlier)
+      throw UsageError(
+          "a continued rollout has its history already: --from and a history exclude each other");
+    task.history = static_cast<std::size_t>(std::lround(options.history / step));
+    if (task.history >= time.size())
+      throw UsageError("the history of {:g} is longer than split {}", options.history, task.split.name());
+  }
+  return task;
+}
+
 }  // namespace
 
-void ClosureGroup::advance(std::size_t /*n*/, const GroupStep& step, double* y) {
+void ClosureGroup::advance(std::size_t, const GroupStep& step, double* y) {
   const std::size_t d = step.system.resolved_size(), c = step.system.closure_size();
   for (std::size_t i = 0; i < step.count; ++i)
     coupled_step(step.system, step.dt, step.held, step.closure + i * c,
@@ -163,12 +235,16 @@ void rollout(const ClosureModel& model, const DataFile& data, const std::string&
       if (data.has(name)) names.push_back(name);
   if (names.empty()) throw UsageError("{}: has neither a test nor an ood split to roll out", data.path());
   const int threads = options.threads > 0 ? options.threads : omp_get_num_procs();
+  const System& system = *data.experiment().system;
 
-  std::vector<DataSplit> splits;
+  std::optional<RolloutFile> earlier;
+  if (!options.from.empty()) earlier = open_earlier(options.from, model, data);
+  std::vector<SplitTask> tasks;
   std::size_t total = 0;
   for (const std::string& name : names) {
-    splits.push_back(data.split(name));
-    total += splits.back().trajectories() * splits.back().times();
+    tasks.push_back(plan_split(data.split(name), data.experiment().data.closure_step(), options,
+                               earlier ? &*earlier : nullptr));
+    total += tasks.back().split.trajectories() * tasks.back().time.size();
   }
 
   AtomicFile target(path);
@@ -179,46 +255,16 @@ void rollout(const ClosureModel& model, const DataFile& data, const std::string&
   file.set_attribute("/", "target", std::string(to_string(model.held().target)));
   {
     Progress progress(fmt::format("rolling out {}", model.name()), total, options.quiet);
-    for (const DataSplit& split : splits)
-      roll_split(model, *data.experiment().system, split,
-                 create_split(file, split, *data.experiment().system), threads, progress);
+    for (const SplitTask& task : tasks) {
+      const auto memory_size = model.start(task.split, 0, 1)->memory_size();
+      roll_split(model, system, task,
+                 RolloutSplitWriter(file, task.split, system, task.time, task.first_in_data, memory_size,
+                                    options.time_steps),
+                 threads, progress);
+    }
   }
   file.close();
   target.commit();
-}
-
-RolloutFile RolloutFile::open(const std::string& path) {
-  const h5::File file = h5::File::open(path);
-  Experiment experiment = read_provenance(file, "rollout");
-  const HeldClosure held{hold_from(file.string_attribute("/", "hold")),
-                         target_from(file.string_attribute("/", "target"))};
-  RolloutFile rollout{path, file.string_attribute("/", "model"), held, std::move(experiment), {}};
-  const std::size_t d = rollout.experiment.system->resolved_size(),
-                    c = rollout.experiment.system->closure_size();
-  for (const SplitPlan& plan : rollout.experiment.data.splits) {
-    const std::string group = "/" + plan.name;
-    if (!file.has(group)) continue;
-    RolloutSplit split;
-    split.name = plan.name;
-    split.labels = file.strings_attribute(group, "labels");
-    split.time = file.dataset(group + "/time").read_all();
-    const auto read = [&](const char* name, std::vector<std::size_t> dims) {
-      const h5::Dataset dataset = file.dataset(group + "/" + name);
-      if (dataset.dims() != dims)
-        throw Error("{}: {}/{} has shape ({}), expected ({})", path, group, name,
-                    fmt::join(dataset.dims(), ", "), fmt::join(dims, ", "));
-      return dataset.read_all();
-    };
-    const std::size_t n = split.labels.size(), times = split.time.size();
-    split.resolved = read("resolved", {n, times, d});
-    split.true_resolved = read("true_resolved", {n, times, d});
-    split.closure = read("closure", {n, times, c});
-    split.true_closure = read("true_closure", {n, times, c});
-    split.blow_up_time = read("blow_up_time", {n});
-    rollout.splits.push_back(std::move(split));
-  }
-  if (rollout.splits.empty()) throw Error("{}: holds no split", path);
-  return rollout;
 }
 
 }  // namespace mac

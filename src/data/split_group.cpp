@@ -1,0 +1,43 @@
+#include "data/split_group.hpp"
+
+#include <algorithm>
+#include <mac/error.hpp>
+
+namespace mac {
+
+namespace {
+
+constexpr std::size_t times_per_chunk = 4096;
+
+}  // namespace
+
+void create_split_group(h5::File& file, const std::string& name, const std::vector<std::string>& labels,
+                        const std::vector<double>& time, std::string_view time_unit) {
+  const std::string group = "/" + name;
+  file.create_group(group);
+  file.set_attribute(group, "labels", labels);
+  h5::Dataset times = file.create_dataset(group + "/time", {time.size()});
+  times.write({0}, {time.size()}, time.data());
+  times.set_attribute("units", std::string(time_unit));
+}
+
+h5::Dataset create_series(h5::File& file, const std::string& name, const std::string& dataset,
+                          std::size_t trajectories, std::size_t times,
+                          const std::vector<std::string>& variables) {
+  h5::Dataset series =
+      file.create_dataset(fmt::format("/{}/{}", name, dataset), {trajectories, times, variables.size()},
+                          {1, std::min(times, times_per_chunk), variables.size()});
+  series.set_attribute("variables", variables);
+  return series;
+}
+
+h5::Dataset open_series(const h5::File& file, const std::string& name, const std::string& dataset,
+                        const std::vector<std::size_t>& expected) {
+  h5::Dataset series = file.dataset(fmt::format("/{}/{}", name, dataset));
+  if (series.dims() != expected)
+    throw Error("{}: /{}/{} has shape ({}), expected ({})", file.path(), name, dataset,
+                fmt::join(series.dims(), ", "), fmt::join(expected, ", "));
+  return series;
+}
+
+}  // namespace mac

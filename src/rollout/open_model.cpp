@@ -1,0 +1,50 @@
+#include "rollout/open_model.hpp"
+
+#include <cmath>
+#include <filesystem>
+#include <mac/error.hpp>
+#include <mac/model.hpp>
+
+namespace mac {
+
+namespace {
+
+void check_fits(const std::string& path, const Model& model, const DataFile& data) {
+  const Experiment& experiment = data.experiment();
+  const System& system = *experiment.system;
+  if (!model.system.empty() && model.system != system.name())
+    throw UsageError("{}: is a closure for {}, but {} holds {} data", path, model.system, data.path(),
+                     system.name());
+  if (!model.input_names.empty() && model.input_names != system.resolved_names())
+    throw UsageError("{}: reads the variables {}, but the data have {}", path,
+                     fmt::join(model.input_names, " "), fmt::join(system.resolved_names(), " "));
+  const double step = experiment.data.closure_step();
+  if (model.closure_step && std::abs(*model.closure_step - step) > 1e-9 * step)
+    throw UsageError("{}: was trained for a closure step of {:g}, but {} has {:g}", path, *model.closure_step,
+                     data.path(), step);
+}
+
+std::unique_ptr<ClosureModel> open_network(const ModelRequest& request, const DataFile& data) {
+  const Model model = load_model(request.model);
+  check_fits(request.model, model, data);
+  HeldClosure held = model.held.value_or(HeldClosure{});
+  if (request.hold) held.hold = *request.hold;
+  std::string name = request.name;
+  if (const auto own = model.provenance.find("model"); name.empty() && own != model.provenance.end())
+    name = own->second;
+  if (name.empty()) name = std::filesystem::path(request.model).stem().string();
+  return make_network_closure(model, name, held);
+}
+
+}  // namespace
+
+std::unique_ptr<ClosureModel> open_model(const ModelRequest& request, const DataFile& data) {
+  if (request.model == "markov") return make_markov();
+  if (request.model == "exact")
+    return make_exact({request.hold.value_or(Hold::zero), request.target.value_or(Target::instant)});
+  if (!std::filesystem::exists(request.model))
+    throw UsageError("{}: there is no such model file; expected one, or markov, or exact", request.model);
+  return open_network(request, data);
+}
+
+}  // namespace mac

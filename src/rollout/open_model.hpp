@@ -1,0 +1,20 @@
+// From what a user names on the command line to a closure model.
+#pragma once
+
+#include <mac/rollout.hpp>
+#include <optional>
+#include <string>
+
+namespace mac {
+
+struct ModelRequest {
+  std::string model;             // "markov", "exact", or a model file
+  std::string name;              // in files and tables; empty: the model's own
+  std::optional<Hold> hold;      // default: the model's own
+  std::optional<Target> target;  // exact only
+};
+
+/// Throws UsageError if the model does not fit the data: another system, other variables, another step.
+std::unique_ptr<ClosureModel> open_model(const ModelRequest& request, const DataFile& data);
+
+}  // namespace mac
