@@ -92,11 +92,14 @@ struct ScanGradient {
   T* state;  // (d_inner, d_state, lane): comes in for the state after the last row, leaves for the first
 };
 
+/// States of a channel that go through the backward scan together.
+constexpr std::size_t kScanTile = 4;
+
 template <class T>
 struct ScanKernels {
   /// s ← exp(ΔA) s + Δ x B, y = C·s + D x; state (d_inner, d_state, lane) is advanced
   void (*forward)(Rows<T> y, T* state, const ScanInput<T>& in);
-  /// Runs the scan again from `state`, y included, then backwards. scratch: (2·rows + 1)·d_state vectors.
+  /// Runs the scan again from `state`, y included, then backwards. scratch: (2·rows + 1)·kScanTile vectors.
   void (*backward)(const ScanGradient<T>& out, Rows<T> y, Rows<const T> d_y, const T* state, T* scratch,
                    const ScanInput<T>& in);
 };

@@ -37,7 +37,7 @@ struct MambaWork {
     narrow = arena.rows(chunk, narrow_width);
     d_narrow = arena.rows(chunk, narrow_width);
     d_u = arena.rows(chunk, shape.d_model);
-    scan_scratch = arena.vectors((2 * chunk + 1) * shape.d_state);
+    scan_scratch = arena.vectors((2 * chunk + 1) * kScanTile);
   }
 };
 
