@@ -170,7 +170,7 @@ class CpuEngine final : public SequenceEngine<T> {
         const bool complete = kept && kept->complete;
         if (kept && !complete && chunk % kSegment == 0)
           copy_state(checkpoint(*kept, dims, group, chunk / kSegment), work.state);
-        const Record<T> record = complete ? kept->records.at(index * kChunkcount(dims) + chunk) : work.record;
+        const Record<T> record = complete ? kept->records.at(index * chunk_count(dims) + chunk) : work.record;
         forward_chunk(record, work, dims, group, chunk, x);
         head_forward(record, work, dims, group, chunk, y);
       }
