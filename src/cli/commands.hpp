@@ -24,6 +24,7 @@ void add_generate(CLI::App& program);
 void add_train(CLI::App& program);
 void add_rollout(CLI::App& program);
 void add_evaluate(CLI::App& program);
+void add_bench(CLI::App& program);
 void add_predict(CLI::App& program);
 void add_info(CLI::App& program);
 void add_diagnose(CLI::App& program);

@@ -37,6 +37,7 @@ int run(int argc, char** argv) {
   add_train(program);
   add_rollout(program);
   add_evaluate(program);
+  add_bench(program);
   add_predict(program);
   add_info(program);
   add_diagnose(program);

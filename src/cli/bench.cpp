@@ -1,0 +1,101 @@
+// mac bench: how fast the networks run on this machine
+#include <fmt/format.h>
+#include <omp.h>
+
+#include <mac/paper_networks.hpp>
+#include <memory>
+#include <nlohmann/json.hpp>
+
+#include "cli/commands.hpp"
+#include "network/benchmark.hpp"
+
+namespace mac::cli {
+
+namespace {
+
+struct Options {
+  Common common;
+  std::string work;
+  std::string system = "burgers";
+  std::string kind = "mamba";
+  std::string precision = "float";
+  std::size_t batch = 0;  // 0: 1 for a step, 96 for training
+  std::size_t length = 101;
+};
+
+template <class T>
+void run(const Options& options) {
+  const NetworkShape shape = paper_network(options.system, layer_kind_from(options.kind));
+  const bool step = options.work == "step";
+  const std::size_t batch = options.batch ? options.batch : step ? 1 : 96;
+  // A step starts no thread unless asked to.
+  const int threads = options.common.threads ? options.common.threads : step ? 1 : omp_get_num_procs();
+  const Timing timing =
+      step ? time_step<T>(shape, batch, threads) : time_training<T>(shape, {batch, options.length}, threads);
+  const double peak = fma_peak_gflops<T>(threads);
+
+  nlohmann::json result = {{"work", options.work},
+                           {"system", options.system},
+                           {"kind", options.kind},
+                           {"precision", options.precision},
+                           {"batch", batch},
+                           {"threads", threads},
+                           {"parameters", parameter_count(shape)},
+                           {"gflops", timing.gflops},
+                           {"peak_gflops", peak}};
+  if (step) {
+    result["microseconds_per_step"] = 1e6 * timing.median_seconds;
+    result["best_microseconds_per_step"] = 1e6 * timing.best_seconds;
+  } else {
+    result["length"] = options.length;
+    result["milliseconds_per_iteration"] = 1e3 * timing.median_seconds;
+    result["best_milliseconds_per_iteration"] = 1e3 * timing.best_seconds;
+  }
+  if (!options.common.json.empty()) write_json(options.common.json, result);
+  if (options.common.json == "-") return;
+
+  fmt::print("{} {}, {} parameters, {}, batch {}, {} {}\n", options.system, options.kind,
+             parameter_count(shape), options.precision, batch, threads, threads == 1 ? "thread" : "threads");
+  if (step)
+    fmt::print("one step: {:.2f} µs (best {:.2f})\n", 1e6 * timing.median_seconds, 1e6 * timing.best_seconds);
+  else
+    fmt::print("forward and backward over {} time points: {:.2f} ms (best {:.2f})\n", options.length,
+               1e3 * timing.median_seconds, 1e3 * timing.best_seconds);
+  fmt::print("{:.1f} GFLOP/s, {:.0f} % of the {:.0f} GFLOP/s that multiply-adds alone reach here\n",
+             timing.gflops, 100 * timing.gflops / peak, peak);
+}
+
+}  // namespace
+
+void add_bench(CLI::App& program) {
+  const auto options = std::make_shared<Options>();
+  CLI::App* command = program.add_subcommand("bench", "Measure the networks' speed on this machine");
+  command->footer(
+      "Examples:\n"
+      "  mac bench step --batch 50\n"
+      "  mac bench train --system lorenz96 --kind gru --length 54 --threads 2 --json -");
+  command->add_option("work", options->work, "step: one rollout step; train: a forward and a backward pass")
+      ->required()
+      ->check(CLI::IsMember({"step", "train"}));
+  command->add_option("--system", options->system, "The paper's network for this system")
+      ->check(CLI::IsMember({"burgers", "kdv", "lorenz96", "power_grid"}))
+      ->capture_default_str();
+  command->add_option("--kind", options->kind, "mamba or gru")
+      ->check(CLI::IsMember({"mamba", "gru"}))
+      ->capture_default_str();
+  command->add_option("--precision", options->precision, "float or double")
+      ->check(CLI::IsMember({"float", "double"}))
+      ->capture_default_str();
+  command->add_option("--batch", options->batch, "Samples at once (default: 1 for step, 96 for train)")
+      ->check(CLI::Range(1, 1000000))
+      ->type_name("N");
+  command->add_option("--length", options->length, "Time points of a training sequence")
+      ->check(CLI::Range(1, 10000000))
+      ->type_name("T")
+      ->capture_default_str();
+  add_common(*command, options->common, true);
+  command->callback(
+      [options] { options->precision == "float" ? run<float>(*options) : run<double>(*options); });
+}
+
+}  // namespace mac::cli
