@@ -12,6 +12,8 @@
 // other, and
 //   the slots are added in ascending order. The number of slots depends on the batch alone, so neither
 //   the number of threads nor their timing changes a bit of the result.
+#include "network/cpu/engine.hpp"
+
 #include <omp.h>
 
 #include <algorithm>
@@ -29,8 +31,7 @@ namespace {
 // Time points of a chunk: a multiple of six (linear layers take six at once). A block of the paper's networks
 // then works in 1 to 2 MB; from 12 to 24 the speed is the same.
 constexpr std::size_t kChunk = 18;
-constexpr std::size_t kSegment = 16;              // chunks
-constexpr std::size_t kRecordBytes = 128u << 20;  // keep records of whole sequences up to this much memory
+constexpr std::size_t kSegment = 16;  // chunks
 constexpr std::size_t kLargestSlotCount = 16;
 
 /// body(index, thread) for index 0..count-1, on at most `threads` threads
@@ -122,8 +123,9 @@ struct Group {
 template <class T>
 class CpuEngine final : public SequenceEngine<T> {
  public:
-  CpuEngine(const NetworkShape& shape, int threads)
+  CpuEngine(const NetworkShape& shape, int threads, EngineOptions options)
       : shape_(shape),
+        options_(options),
         layout_(shape),
         threads_(std::max(threads, 1)),
         lanes_(k_.lanes),
@@ -145,7 +147,7 @@ class CpuEngine final : public SequenceEngine<T> {
     auto tape = std::make_unique<CpuTape<T>>(lanes_, largest);
     const std::size_t groups = group_count(largest), chunks = chunk_count(largest);
     const std::size_t record = RecordStore<T>::record_size(shape_, lanes_) * sizeof(T);
-    tape->complete = chunks <= kSegment || groups * chunks * record <= kRecordBytes;
+    tape->complete = groups * chunks * record <= options_.record_bytes;
     const std::size_t records =
         tape->complete ? groups * chunks : static_cast<std::size_t>(threads_) * kSegment;
     tape->records = RecordStore<T>(tape->arena, shape_, lanes_, records);
@@ -398,6 +400,7 @@ class CpuEngine final : public SequenceEngine<T> {
   }
 
   NetworkShape shape_;
+  EngineOptions options_;
   ParameterLayout layout_;
   int threads_;
   Kernels<T> k_;
@@ -412,11 +415,21 @@ class CpuEngine final : public SequenceEngine<T> {
 };
 
 }  // namespace
+
+template <class T>
+std::unique_ptr<SequenceEngine<T>> make_engine(const NetworkShape& shape, int threads,
+                                               EngineOptions options) {
+  return std::make_unique<CpuEngine<T>>(shape, threads, options);
+}
+
+template std::unique_ptr<SequenceEngine<float>> make_engine<float>(const NetworkShape&, int, EngineOptions);
+template std::unique_ptr<SequenceEngine<double>> make_engine<double>(const NetworkShape&, int, EngineOptions);
+
 }  // namespace cpu
 
 template <class T>
 std::unique_ptr<SequenceEngine<T>> make_cpu_engine(const NetworkShape& shape, int threads) {
-  return std::make_unique<cpu::CpuEngine<T>>(shape, threads);
+  return cpu::make_engine<T>(shape, threads, {});
 }
 
 template std::unique_ptr<SequenceEngine<float>> make_cpu_engine<float>(const NetworkShape&, int);
