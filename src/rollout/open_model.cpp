@@ -2,6 +2,7 @@
 
 #include <cmath>
 #include <filesystem>
+#include <mac/baselines.hpp>
 #include <mac/error.hpp>
 #include <mac/model.hpp>
 
@@ -44,6 +45,11 @@ std::unique_ptr<ClosureModel> open_model(const ModelRequest& request, const Data
     return make_exact({request.hold.value_or(Hold::zero), request.target.value_or(Target::instant)});
   if (!std::filesystem::exists(request.model))
     throw UsageError("{}: there is no such model file; expected one, or markov, or exact", request.model);
+  if (is_baseline(request.model)) {
+    if (request.hold)
+      throw UsageError("{}: is coupled as it was fitted, --hold does not apply", request.model);
+    return load_baseline(request.model, *data.experiment().system, request.name);
+  }
   return open_network(request, data);
 }
 

@@ -54,8 +54,6 @@ RolloutSplitWriter::RolloutSplitWriter(h5::File& file, const DataSplit& split, c
 
 void RolloutSplitWriter::write(const DataSplit& split, std::size_t first, std::size_t count,
                                const GroupResult& result) {
-  resolved_.write({first, 0, 0}, {count, times_, d_}, result.resolved.data());
-  closure_.write({first, 0, 0}, {count, times_, c_}, result.closure.data());
   blow_up_time_.write({first}, {count}, result.blow_up_time.data());
   if (memory_ && *memory_size_ > 0) memory_->write({first, 0}, {count, *memory_size_}, result.memory.data());
   if (seconds_per_step_ && first == 0)
@@ -64,7 +62,10 @@ void RolloutSplitWriter::write(const DataSplit& split, std::size_t first, std::s
   const std::size_t known =
       first_in_data_ < split.times() ? std::min(times_, split.times() - first_in_data_) : 0;
   std::vector<double> truth(times_ * std::max(d_, c_), nan);
+  // One trajectory after the other, whatever the group: the order of writes decides where chunks lie.
   for (std::size_t i = first; i < first + count; ++i) {
+    resolved_.write({i, 0, 0}, {1, times_, d_}, result.resolved.data() + (i - first) * times_ * d_);
+    closure_.write({i, 0, 0}, {1, times_, c_}, result.closure.data() + (i - first) * times_ * c_);
     if (known > 0) split.read_resolved(i, first_in_data_, known, truth.data());
     std::fill(truth.begin() + static_cast<std::ptrdiff_t>(known * d_), truth.end(), nan);
     true_resolved_.write({i, 0, 0}, {1, times_, d_}, truth.data());

@@ -41,7 +41,7 @@ class Burgers final : public FourierSystem {
  public:
   explicit Burgers(const ConfigTable& table) : FourierSystem(table) {
     viscosity_ = table.number_or("viscosity", 0.1, positive);
-    for (std::size_t k = 0; k < lambda_.size(); ++k) lambda_[k] = -viscosity_ * static_cast<double>(k * k);
+    fill_symbol();
   }
 
   std::string_view name() const override { return "burgers"; }
@@ -55,7 +55,18 @@ class Burgers final : public FourierSystem {
     return std::make_unique<Rk4Solver<BurgersEquations>>(*this, dt, BurgersEquations(grid_, modes_, lambda_));
   }
 
+  std::unique_ptr<FourierSystem> on_grid(std::size_t grid) const override {
+    auto copy = std::make_unique<Burgers>(*this);
+    copy->set_grid(grid);
+    copy->fill_symbol();
+    return copy;
+  }
+
  private:
+  void fill_symbol() {
+    for (std::size_t k = 0; k < lambda_.size(); ++k) lambda_[k] = -viscosity_ * static_cast<double>(k * k);
+  }
+
   double viscosity_;
 };
 

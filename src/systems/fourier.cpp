@@ -83,6 +83,21 @@ class Fields final : public InitialCondition {
 
 }  // namespace
 
+void closure_rate(std::size_t modes, std::size_t highest, const double* theta, const double* full_rate,
+                  double* rate) {
+  for (std::size_t j = 1; j <= modes; ++j) {
+    double re = 0, im = 0;  // of sum_{p>M} theta_p conj(R_{p-j}) + R_p conj(theta_{p-j})
+    for (std::size_t p = modes + 1; p <= highest; ++p) {
+      const double *a = theta + 2 * p, *b = full_rate + 2 * (p - j);
+      const double *c = full_rate + 2 * p, *d = theta + 2 * (p - j);
+      re += a[0] * b[0] + a[1] * b[1] + (c[0] * d[0] + c[1] * d[1]);
+      im += a[1] * b[0] - a[0] * b[1] + (c[1] * d[0] - c[0] * d[1]);
+    }
+    rate[j - 1] = static_cast<double>(j) * im;
+    rate[modes + j - 1] = -static_cast<double>(j) * re;
+  }
+}
+
 QuadraticTerm::QuadraticTerm(std::size_t grid, std::size_t modes)
     : modes_(modes), fft_(grid), resolved_(2 * modes), square_(2 * modes) {}
 

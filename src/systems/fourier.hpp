@@ -51,6 +51,15 @@ void fourier_reduced_rhs(std::size_t modes, const std::complex<double>* lambda, 
   }
 }
 
+/// The rate of the closure along the full flow, from theta and its rate R (full states, `highest` the largest
+/// k that counts):
+///
+///   dM_j/dt = -ij ( sum_{p+q=j} theta_p R_q - the same with |p|, |q| <= M )
+///
+/// What is left of the difference are the pairs (p, j-p) and (j-p, p) with p > M. rate: 2 M numbers.
+void closure_rate(std::size_t modes, std::size_t highest, const double* theta, const double* full_rate,
+                  double* rate);
+
 /// The pseudospectral N_k of the full state, and the closure, which it contains.
 class QuadraticTerm {
  public:
@@ -81,6 +90,9 @@ class FourierSystem : public System {
   }
 
   std::size_t full_size() const override { return 2 * (grid_ / 2 + 1); }
+  std::size_t grid() const { return grid_; }
+  /// The same equation with the same resolved modes on another grid.
+  virtual std::unique_ptr<FourierSystem> on_grid(std::size_t grid) const = 0;
   std::unique_ptr<InitialCondition> initial_condition(const ConfigTable* initial) const override;
   /// Mass, energy; a system adds its own.
   std::vector<Diagnostic> diagnostics(std::span<const double> full_state) const override;
@@ -88,6 +100,11 @@ class FourierSystem : public System {
  protected:
   /// Reads `modes` and `grid`; the system then fills lambda_0..lambda_{Nx/2}.
   explicit FourierSystem(const ConfigTable& table);
+  /// The derived system fills lambda_ anew.
+  void set_grid(std::size_t grid) {
+    grid_ = grid;
+    lambda_.assign(grid / 2 + 1, {});
+  }
 
   std::size_t modes_, grid_;
   std::vector<std::complex<double>> lambda_;

@@ -60,10 +60,8 @@ class KdvSolver final : public FullSolver {
 class Kdv final : public FourierSystem {
  public:
   explicit Kdv(const ConfigTable& table) : FourierSystem(table) {
-    const double delta = table.number_or("dispersion", 0.1, positive);
-    for (std::size_t k = 0; k + 1 < lambda_.size();
-         ++k)  // the Nyquist mode is zero: its symbol is never used
-      lambda_[k] = {0, delta * delta * static_cast<double>(k * k * k)};
+    delta_ = table.number_or("dispersion", 0.1, positive);
+    fill_symbol();
   }
 
   std::string_view name() const override { return "kdv"; }
@@ -87,6 +85,21 @@ class Kdv final : public FourierSystem {
     result.push_back({"hamiltonian", two_pi * (cube / (6 * static_cast<double>(grid_)) - gradient), true});
     return result;
   }
+  std::unique_ptr<FourierSystem> on_grid(std::size_t grid) const override {
+    auto copy = std::make_unique<Kdv>(*this);
+    copy->set_grid(grid);
+    copy->fill_symbol();
+    return copy;
+  }
+
+ private:
+  void fill_symbol() {
+    // The Nyquist mode is zero: its symbol is never used.
+    for (std::size_t k = 0; k + 1 < lambda_.size(); ++k)
+      lambda_[k] = {0, delta_ * delta_ * static_cast<double>(k * k * k)};
+  }
+
+  double delta_;
 };
 
 }  // namespace
