@@ -8,6 +8,13 @@
 
 namespace mac {
 
+namespace {
+
+/// Loops over fewer numbers than this stay on one thread: waking another would take longer.
+constexpr std::size_t worth_threads = 1 << 17;
+
+}  // namespace
+
 TrainingData::TrainingData(const DataSplit& split, Target target, std::size_t times, double budget)
     : split_(&split),
       target_(target),
@@ -126,7 +133,7 @@ void BatchStream::vary(std::size_t step, Batch& batch) const {
   if (!noisy && !stage_.augmentation) return;
   const std::size_t resolved_stride = batch.shape.states * data_.resolved_size(),
                     closure_stride = batch.shape.closures * data_.closure_size();
-#pragma omp parallel for num_threads(threads_) schedule(static)
+#pragma omp parallel for num_threads(threads_) schedule(static) if (batch.resolved.size() > worth_threads)
   for (std::size_t i = 0; i < batch.count; ++i) {
     const auto stream = static_cast<std::uint32_t>((first_step_ + step) * stage_.batch + i);
     if (stage_.augmentation) {

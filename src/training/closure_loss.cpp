@@ -6,6 +6,9 @@ namespace mac {
 
 namespace {
 
+/// Loops over fewer numbers than this stay on one thread: waking another would take longer.
+constexpr std::size_t worth_threads = 1 << 17;
+
 /// w_j, with mean 1. A closure error e (normalised) moves the normalised resolved variable it drives at the
 /// rate e * output_scale/input_scale: `effect` weighs its square by the square of that factor.
 std::vector<double> component_weights(const LossContext& context, LossWeights kind) {
@@ -34,7 +37,7 @@ class ClosureLoss final : public Loss<T> {
     prepare(dims, gradient != nullptr);
     const Normalisation& scale = context_.normalisation;
 
-#pragma omp parallel for num_threads(context_.threads) schedule(static)
+#pragma omp parallel for num_threads(context_.threads) schedule(static) if (x_.size() > worth_threads)
     for (std::size_t b = 0; b < dims.batch; ++b) {
       const double* resolved = batch.resolved.data() + b * batch.shape.states * d;
       const double* noise = batch.noise.empty() ? nullptr : batch.noise.data() + b * batch.shape.states * d;
@@ -49,7 +52,7 @@ class ClosureLoss final : public Loss<T> {
                     gradient ? tape_.get() : nullptr);
 
     const double share = 1 / static_cast<double>(dims.batch * rows * c);
-#pragma omp parallel for num_threads(context_.threads) schedule(static)
+#pragma omp parallel for num_threads(context_.threads) schedule(static) if (x_.size() > worth_threads)
     for (std::size_t b = 0; b < dims.batch; ++b) {
       double sum = 0;
       for (std::size_t i = 0; i < rows * c; ++i) {

@@ -15,6 +15,9 @@ namespace {
 /// memory doesn't grow with the batch.
 constexpr std::size_t group_numbers = 1 << 23;
 
+/// Fewer coupled steps than this stay on one thread: waking another would take longer.
+constexpr std::size_t worth_threads = 256;
+
 /// The largest divisor of n up to `limit`, at least 1: groups of equal size share their buffers.
 std::size_t largest_divisor(std::size_t n, std::size_t limit) {
   std::size_t divisor = std::clamp<std::size_t>(limit, 1, n);
@@ -72,7 +75,8 @@ class RolloutLoss final : public Loss<T> {
   /// fn(b, t, i) for every chain i = chain(b, t); each window belongs to one thread.
   template <class Function>
   void for_each_chain(const Function& fn) const {
-#pragma omp parallel for num_threads(context_.threads) schedule(static)
+#pragma omp parallel for num_threads(context_.threads) \
+    schedule(static) if (windows_ * starts_ > worth_threads)
     for (std::size_t b = 0; b < windows_; ++b)
       for (std::size_t t = 0; t < starts_; ++t) fn(b, t, network_->chain(b, t));
   }

@@ -67,6 +67,7 @@ class Trainer {
 
   TrainingResult run() {
     start();
+    if (auto finished = finished_model()) return *finished;
     const std::size_t total = plan_.steps();
     const auto begin = std::chrono::steady_clock::now();
     const std::size_t first_step = state_.step;
@@ -113,6 +114,24 @@ class Trainer {
     const std::vector<double> initial = initial_parameters(shape_, plan_.seed);
     state_.parameters.assign(initial.begin(), initial.end());
     if (plan_.averaging > 0) state_.average = state_.parameters;
+  }
+
+  /// With --resume: the model, if this very training has written it already.
+  std::optional<TrainingResult> finished_model() const {
+    if (!options_.resume || state_.step > 0 || !std::filesystem::exists(files_.model)) return std::nullopt;
+    const Model found = load_model(files_.model);
+    const std::map<std::string, std::string> expected = provenance();
+    for (const char* key : {"name", "training", "data_experiment"}) {
+      const auto entry = found.provenance.find(key);
+      if (entry == found.provenance.end() || entry->second != expected.at(key)) return std::nullopt;
+    }
+    if (found.shape != shape_) return std::nullopt;
+    TrainingResult result{found, plan_.steps(), NAN, 0};
+    if (const auto step = found.provenance.find("best_step"); step != found.provenance.end())
+      result.best_step = std::stoul(step->second);
+    if (const auto error = found.provenance.find(validation_key()); error != found.provenance.end())
+      result.best_validation = std::stod(error->second);
+    return result;
   }
 
   void run_stage(const StagePlan& stage, std::size_t stage_start, Progress& progress) {
@@ -225,18 +244,26 @@ class Trainer {
     model.closure_step = step();
     model.held = plan_.held;
     model.recipe = plan_.recipe;
-    model.provenance = {{"name", model_.name},
-                        {"experiment", experiment_.config.text()},
-                        {"data_experiment", data_.experiment().config.text()},
-                        {"training", to_text(plan_)},
-                        {"seed", fmt::format("{}", plan_.seed)},
-                        {"steps", fmt::format("{}", plan_.steps())}};
+    model.provenance = provenance();
     if (plan_.select != Selection::last) {
       model.provenance["best_step"] = fmt::format("{}", state_.best_step);
-      model.provenance[plan_.select == Selection::loss ? "validation_loss" : "validation_rollout_error"] =
-          fmt::format("{}", state_.best_validation);
+      model.provenance[validation_key()] = fmt::format("{}", state_.best_validation);
     }
     return model;
+  }
+
+  std::string validation_key() const {
+    return plan_.select == Selection::loss ? "validation_loss" : "validation_rollout_error";
+  }
+
+  /// What it takes to train this model again.
+  std::map<std::string, std::string> provenance() const {
+    return {{"name", model_.name},
+            {"experiment", experiment_.config.text()},
+            {"data_experiment", data_.experiment().config.text()},
+            {"training", to_text(plan_)},
+            {"seed", fmt::format("{}", plan_.seed)},
+            {"steps", fmt::format("{}", plan_.steps())}};
   }
 
   const Experiment& experiment_;

@@ -116,7 +116,7 @@ TEST(RolloutLoss, FormsAgreeOnTheFirstStep) {
 }
 
 TEST(RolloutLoss, DoesNotDependOnTheNumberOfThreads) {
-  const Problem problem = random_problem("lorenz96", LayerKind::mamba, {9, 0}, true);
+  const Problem problem = random_problem("lorenz96", LayerKind::mamba, {120, 0}, true);
   const auto engine = make_reference_engine<float>(problem.shape);
   const std::vector<float> parameters(problem.parameters.begin(), problem.parameters.end());
   for (const RolloutForm form : {RolloutForm::sequence, RolloutForm::autoregressive}) {

@@ -1,0 +1,155 @@
+#include "training/batches.hpp"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <set>
+
+#include "training/normalise.hpp"
+#include "training/small_training.hpp"
+#include "training/systems.hpp"
+
+namespace mac::test {
+namespace {
+
+class Batches : public testing::Test {
+ protected:
+  Batches() : file(DataFile::open(small_data())), split(file.split("train")) {
+    stage.batch = 5;
+    stage.steps = 100;
+    stage.augmentation = true;
+  }
+  TrainingData data(double budget = 1e9, Target target = Target::instant) const {
+    return {split, target, split.times(), budget};
+  }
+  const System& system() const { return *file.experiment().system; }
+
+  DataFile file;
+  DataSplit split;
+  StagePlan stage;
+};
+
+TEST_F(Batches, AreAFunctionOfSeedAndStep) {
+  const TrainingData source = data();
+  BatchStream straight(source, system(), stage, 3, 0, 1), jumping(source, system(), stage, 3, 0, 2),
+      other(source, system(), stage, 4, 0, 1);
+  for (std::size_t step = 0; step < 20; ++step) straight.at(step);
+  const Batch& a = straight.at(20);
+  const Batch& b = jumping.at(20);
+  EXPECT_EQ(a.resolved, b.resolved);
+  EXPECT_EQ(a.closure, b.closure);
+  EXPECT_EQ(a.noise, b.noise);
+  EXPECT_FALSE(a.noise.empty());
+  EXPECT_NE(a.resolved, other.at(20).resolved);
+  const std::vector<double> before = a.resolved;
+  EXPECT_NE(before, straight.at(21).resolved);
+}
+
+TEST_F(Batches, AreTheSameFromMemoryAndFromTheFile) {
+  const TrainingData memory = data(), streamed = data(0);
+  ASSERT_TRUE(memory.in_memory());
+  ASSERT_FALSE(streamed.in_memory());
+  stage.window = 7;
+  BatchStream a(memory, system(), stage, 3, 0, 1), b(streamed, system(), stage, 3, 0, 1);
+  for (const std::size_t step : {0u, 1u, 2u, 40u, 41u, 5u}) {
+    EXPECT_EQ(a.at(step).resolved, b.at(step).resolved) << step;
+    EXPECT_EQ(a.at(step).closure, b.at(step).closure) << step;
+  }
+}
+
+TEST_F(Batches, HoldDifferentWindowsAndReachAllOfThem) {
+  stage.augmentation = false;
+  stage.window = 20;
+  stage.batch = 12;
+  const TrainingData source = data();
+  const std::size_t starts = split.times() - 20 + 1;
+  EXPECT_EQ(source.windows({20, 20}), 12 * starts);
+  BatchStream batches(source, system(), stage, 1, 0, 1);
+  std::set<double> seen;
+  for (std::size_t step = 0; step < 40; ++step) {
+    const Batch& batch = batches.at(step);
+    std::set<double> firsts;
+    for (std::size_t i = 0; i < batch.count; ++i) firsts.insert(batch.resolved[i * 20 * 6]);
+    EXPECT_EQ(firsts.size(), 12u);
+    seen.insert(firsts.begin(), firsts.end());
+  }
+  EXPECT_EQ(seen.size(), 12 * starts);
+}
+
+TEST_F(Batches, FollowThePapersNoiseSchedule) {
+  const TrainingData source = data();
+  BatchStream batches(source, system(), stage, 1, 0, 1);
+  EXPECT_TRUE(batches.at(9).noise.empty());    // step 10 of 100: s <= 0.1 S
+  EXPECT_FALSE(batches.at(10).noise.empty());  // step 11
+  EXPECT_FALSE(batches.at(79).noise.empty());  // step 80: s <= 0.8 S
+  EXPECT_TRUE(batches.at(80).noise.empty());
+  double squares = 0;
+  const Batch& batch = batches.at(50);
+  for (const double value : batch.noise) squares += value * value;
+  // 630 samples give the deviation to 3 %; 15 % is five of those.
+  EXPECT_NEAR(std::sqrt(squares / static_cast<double>(batch.noise.size())), 5e-4, 0.15 * 5e-4);
+}
+
+TEST_F(Batches, OfMeansEndOneIntervalEarlier) {
+  const TrainingData source = data(1e9, Target::mean);
+  const SampleShape shape = sample_shape(stage, source);
+  EXPECT_EQ(shape.closures, split.times() - 1);
+  std::vector<double> resolved(shape.states * 6), closure(shape.closures * 6), expected(shape.closures * 6);
+  source.read({4, 0}, shape, resolved.data(), closure.data());
+  split.read_closure_mean(4, 0, shape.closures, expected.data());
+  EXPECT_EQ(closure, expected);
+}
+
+TEST(Augmentation, TurnsSolutionsIntoSolutions) {
+  for (const std::string& name : all_systems) {
+    const auto system = system_named(name);
+    const Augmentation augmentation(*system);
+    RandomStream values(2, Purpose::noise, 0);
+    for (std::uint32_t draw = 0; draw < 20; ++draw) {
+      std::vector<double> y = normal_values(system->resolved_size(), 0.5, values), rate(y.size()),
+                          image(y.size());
+      system->reduced_rhs(y.data(), rate.data());
+      RandomStream random(1, Purpose::augmentation, draw);
+      // A closure is a rate: it must turn as R^(y) does, and R^ of the image must be the image of R^.
+      augmentation.apply(random, y.data(), 1, rate.data(), system->symmetries().empty() ? 0 : 1);
+      system->reduced_rhs(y.data(), image.data());
+      for (std::size_t v = 0; v < y.size(); ++v)
+        EXPECT_NEAR(image[v], rate[v], 1e-13 * (1 + std::abs(rate[v]))) << name << " " << v;  // rounding
+    }
+  }
+}
+
+TEST_F(Batches, AreNormalisedByTheirTrainingData) {
+  const auto fit = [&](Scaling scaling) {
+    return fit_normalisation(split, system(), scaling, Target::instant, split.times());
+  };
+  const TrainingData source = data();
+  std::vector<double> largest(6), sum(6), squares(6);
+  double count = 0;
+  std::vector<double> resolved(split.times() * 6), closure(split.times() * 6);
+  for (std::size_t i = 0; i < split.trajectories(); ++i) {
+    source.read({i, 0}, {split.times(), split.times()}, resolved.data(), closure.data());
+    for (std::size_t k = 0; k < resolved.size(); ++k) {
+      largest[k % 6] = std::max(largest[k % 6], std::abs(resolved[k]));
+      sum[k % 6] += resolved[k];
+      squares[k % 6] += resolved[k] * resolved[k];
+    }
+    count += static_cast<double>(split.times());
+  }
+  const Normalisation by_max = fit(Scaling::max_abs), by_deviation = fit(Scaling::mean_std),
+                      by_mode = fit(Scaling::per_mode);
+  for (std::size_t v = 0; v < 6; ++v) {
+    const double mean = sum[v] / count;
+    EXPECT_EQ(by_max.input_scale[v], largest[v]);
+    EXPECT_EQ(by_max.input_mean[v], 0);
+    EXPECT_NEAR(by_deviation.input_mean[v], mean, 1e-14);
+    EXPECT_NEAR(by_deviation.input_scale[v], std::sqrt(squares[v] / count - mean * mean), 1e-12);
+    // A translation turns phi_k into psi_k: one scale for both, no mean.
+    EXPECT_EQ(by_mode.input_scale[v], by_mode.input_scale[(v + 3) % 6]);
+    EXPECT_EQ(by_mode.output_scale[v], by_mode.output_scale[(v + 3) % 6]);
+    EXPECT_EQ(by_mode.input_mean[v], 0);
+  }
+}
+
+}  // namespace
+}  // namespace mac::test

@@ -1,0 +1,247 @@
+// Whole trainings, small: the same bytes however they are run, and never lost.
+#include <gtest/gtest.h>
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <cmath>
+#include <mac/error.hpp>
+#include <thread>
+
+#include "support/program.hpp"
+#include "training/small_training.hpp"
+
+namespace mac::test {
+namespace {
+
+namespace fs = std::filesystem;
+
+TEST(Training, GivesTheSameBytesForAnyNumberOfThreads) {
+  const ScratchFolder folder;
+  for (const std::string training : {"", "loss = 'rollout'\nrollout_steps = 3\nselect = 'loss'\n"}) {
+    const std::string one = trained_bytes(training, folder.file("one.safetensors"), {1, true, false});
+    EXPECT_EQ(one, trained_bytes(training, folder.file("two.safetensors"), {2, true, false}));
+    EXPECT_EQ(one, trained_bytes(training, folder.file("three.safetensors"), {3, true, false}));
+    EXPECT_EQ(read_bytes(folder.file("one.history.csv")), read_bytes(folder.file("two.history.csv")));
+  }
+}
+
+TEST(Training, GivesTheSameWeightsWhenTheDataStayInTheFile) {
+  const ScratchFolder folder;
+  trained_bytes("", folder.file("memory.safetensors"));
+  trained_bytes("memory = 0\n", folder.file("file.safetensors"));
+  EXPECT_EQ(load_model(folder.file("memory.safetensors")).parameters,
+            load_model(folder.file("file.safetensors")).parameters);
+}
+
+TEST(Training, LearnsTheClosure) {
+  const ScratchFolder folder;
+  const Experiment experiment = Experiment::parse(
+      small_experiment("precision = 'float64'\nselect = 'loss'\n[models.training]\nsteps = 400\n"),
+      "small.toml");
+  const TrainingResult result = train(experiment, experiment.models.at(0), DataFile::open(small_data()),
+                                      folder.file("m.safetensors"), {1, true, false});
+  // A network that predicts the mean has a loss of 1 on data like the training data.
+  EXPECT_LT(result.best_validation, 0.5);
+  EXPECT_EQ(result.model.dtype, Dtype::f64);
+  EXPECT_EQ(folder.count(), 2u);  // model and history: no checkpoint is left behind
+}
+
+TEST(Training, SaysInTheModelHowItWasMade) {
+  const ScratchFolder folder;
+  trained_bytes("", folder.file("m.safetensors"));
+  const Model model = load_model(folder.file("m.safetensors"));
+  EXPECT_EQ(model.system, "burgers");
+  EXPECT_EQ(model.recipe, "fast");
+  EXPECT_EQ(model.held->hold, Hold::linear);
+  EXPECT_DOUBLE_EQ(*model.closure_step, 0.05);
+  EXPECT_EQ(model.provenance.at("experiment"), small_experiment());
+  EXPECT_EQ(model.provenance.at("seed"), "0");
+  EXPECT_NE(model.provenance.at("training").find("max_lr = 0.004"), std::string::npos);
+  EXPECT_EQ(std::stoul(model.provenance.at("best_step")) % 10, 0u);
+}
+
+TEST(Training, StopsWhenTheLossExplodes) {
+  const ScratchFolder folder;
+  try {
+    trained_bytes("max_lr = 1e6\nclip = 0\n[models.training]\ncheckpoint_every = 1\n",
+                  folder.file("m.safetensors"));
+    FAIL() << "nothing was thrown";
+  } catch (const Error& error) {
+    const std::string text = error.what();
+    EXPECT_NE(text.find("at step"), std::string::npos) << text;
+    EXPECT_NE(text.find("learning rate"), std::string::npos) << text;
+    EXPECT_NE(text.find("m.checkpoint.safetensors"), std::string::npos) << text;
+  }
+  EXPECT_FALSE(fs::exists(folder.file("m.safetensors")));
+}
+
+/// The program in the background.
+class Process {
+ public:
+  explicit Process(std::vector<std::string> arguments) {
+    arguments.insert(arguments.begin(), MAC_PROGRAM);
+    id_ = fork();
+    if (id_ != 0) return;
+    std::vector<char*> pointers;
+    for (std::string& argument : arguments) pointers.push_back(argument.data());
+    pointers.push_back(nullptr);
+    execv(MAC_PROGRAM, pointers.data());
+    _exit(127);
+  }
+  void send(int signal) const { kill(id_, signal); }
+  int wait() const {  // as a shell says it
+    int status = 0;
+    waitpid(id_, &status, 0);
+    return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+  }
+
+ private:
+  pid_t id_;
+};
+
+class Interruption {
+ public:
+  explicit Interruption(int threads) : threads_(std::to_string(threads)) {
+    // About half a second of work, with a checkpoint every few milliseconds.
+    write_bytes(folder.file("small.toml"), small_experiment("[models.training]\nsteps = 200\n"));
+  }
+  Process start(const std::string& model, bool resume) const {
+    std::vector<std::string> arguments{"train",  folder.file("small.toml"), "--data",    small_data(),
+                                       "-o",     folder.file(model),        "--threads", threads_,
+                                       "--quiet"};
+    if (resume) arguments.push_back("--resume");
+    return Process(arguments);
+  }
+  /// Kills the training after random times, `kills` times if it lasts that long, then lets it finish.
+  int train_with_kills(const std::string& model, std::size_t kills, RandomStream& random, double longest_ms) {
+    int killed = 0;
+    for (std::size_t i = 0; i < kills; ++i) {
+      const Process process = start(model, true);
+      std::this_thread::sleep_for(std::chrono::duration<double, std::milli>(random.uniform(5, longest_ms)));
+      process.send(SIGKILL);
+      if (process.wait() == 128 + SIGKILL) ++killed;
+    }
+    EXPECT_EQ(start(model, true).wait(), 0);
+    return killed;
+  }
+
+  ScratchFolder folder;
+
+ private:
+  std::string threads_;
+};
+
+void expect_the_same_after_kills(std::size_t kills, double longest_ms) {
+  RandomStream random(7, Purpose::noise, 0);
+  std::string reference;
+  for (const int threads : {1, 2}) {
+    Interruption run(threads);
+    ASSERT_EQ(run.start("whole.safetensors", false).wait(), 0);
+    if (reference.empty()) reference = read_bytes(run.folder.file("whole.safetensors"));
+    const int killed = run.train_with_kills("killed.safetensors", kills, random, longest_ms);
+    EXPECT_GT(killed, 0);
+    EXPECT_EQ(reference, read_bytes(run.folder.file("killed.safetensors"))) << threads << " threads";
+    EXPECT_EQ(read_bytes(run.folder.file("whole.history.csv")),
+              read_bytes(run.folder.file("killed.history.csv")));
+  }
+}
+
+TEST(Resume, AfterKillsGivesTheSameBytes) { expect_the_same_after_kills(3, 120); }
+
+TEST(LongResume, AfterTwentyKillsGivesTheSameBytes) { expect_the_same_after_kills(20, 150); }
+
+TEST(Resume, AfterAnInterruptGivesTheSameBytes) {
+  Interruption run(1);
+  ASSERT_EQ(run.start("whole.safetensors", false).wait(), 0);
+  const Process process = run.start("stopped.safetensors", false);
+  while (!fs::exists(run.folder.file("stopped.checkpoint.safetensors")))
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  process.send(SIGINT);
+  EXPECT_EQ(process.wait(), 130);
+  // Without --resume the unfinished work is not thrown away.
+  EXPECT_EQ(run.start("stopped.safetensors", false).wait(), 2);
+  EXPECT_EQ(run.start("stopped.safetensors", true).wait(), 0);
+  EXPECT_EQ(read_bytes(run.folder.file("whole.safetensors")),
+            read_bytes(run.folder.file("stopped.safetensors")));
+}
+
+class DamagedCheckpoint : public testing::Test {
+ protected:
+  DamagedCheckpoint() : run(1), newest(run.folder.file("m.checkpoint.safetensors")) {
+    EXPECT_EQ(run.start("whole.safetensors", false).wait(), 0);
+    const Process process = run.start("m.safetensors", false);
+    while (!fs::exists(run.folder.file("m.checkpoint.previous.safetensors")))
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    process.send(SIGTERM);
+    EXPECT_EQ(process.wait(), 130);
+  }
+  ProgramResult resume() const {
+    return run_program("train " + run.folder.file("small.toml") + " --data " + small_data() + " -o " +
+                       run.folder.file("m.safetensors") + " --resume --quiet --threads 1");
+  }
+  void expect_fallback() const {
+    const ProgramResult result = resume();
+    EXPECT_EQ(result.exit_code, 0) << result.output;
+    EXPECT_NE(result.output.find("the checkpoint before it"), std::string::npos) << result.output;
+    EXPECT_EQ(read_bytes(run.folder.file("whole.safetensors")), read_bytes(run.folder.file("m.safetensors")));
+  }
+  Interruption run;
+  std::string newest;
+};
+
+TEST_F(DamagedCheckpoint, WithATornFileFallsBackToThePreviousOne) {
+  const std::string bytes = read_bytes(newest);
+  write_bytes(newest, bytes.substr(0, bytes.size() / 2));
+  expect_fallback();
+}
+
+TEST_F(DamagedCheckpoint, WithAFlippedBitFallsBackToThePreviousOne) {
+  std::string bytes = read_bytes(newest);
+  bytes[bytes.size() - 40] = static_cast<char>(bytes[bytes.size() - 40] ^ 1);
+  write_bytes(newest, bytes);
+  expect_fallback();
+}
+
+TEST_F(DamagedCheckpoint, OfAnotherTrainingIsRefused) {
+  write_bytes(run.folder.file("small.toml"), small_experiment("[models.training]\nsteps = 201\n"));
+  const ProgramResult result = resume();
+  EXPECT_EQ(result.exit_code, 2);
+  EXPECT_NE(result.output.find("another training (its training differs)"), std::string::npos)
+      << result.output;
+  EXPECT_TRUE(fs::exists(newest));
+}
+
+TEST(TrainCommand, TrainsSeveralSeedsIntoAFolderAndSkipsTheFinishedOnes) {
+  const ScratchFolder folder;
+  write_bytes(folder.file("small.toml"), small_experiment());
+  const std::string command = "train " + folder.file("small.toml") + " --data " + small_data() +
+                              " --seeds 3:5 --quiet --threads 1 -o " + folder.file("runs/");
+  const ProgramResult first = run_program(command);
+  EXPECT_EQ(first.exit_code, 0) << first.output;
+  const std::string model = folder.file("runs/mac-seed4.safetensors");
+  ASSERT_TRUE(fs::exists(model) && fs::exists(folder.file("runs/mac-seed3.history.csv")));
+  EXPECT_NE(read_bytes(model), read_bytes(folder.file("runs/mac-seed3.safetensors")));
+  const auto written = fs::last_write_time(model);
+  EXPECT_EQ(run_program(command + " --resume").exit_code, 0);
+  EXPECT_EQ(fs::last_write_time(model), written);
+}
+
+TEST(TrainCommand, RefusesWhatItCannotDo) {
+  const ScratchFolder folder;
+  write_bytes(folder.file("small.toml"), small_experiment());
+  const std::string command = "train " + folder.file("small.toml") + " --data " + small_data() + " ";
+  const auto expect = [&](const std::string& arguments, const std::string& message) {
+    const ProgramResult result = run_program(command + arguments);
+    EXPECT_EQ(result.exit_code, 2) << result.output;
+    EXPECT_NE(result.output.find(message), std::string::npos) << result.output;
+  };
+  expect("--seeds 0:2 -o " + folder.file("m.safetensors"), "need a folder");
+  expect("--seeds 2 -o " + folder.file("runs/"), "expected FIRST:END");
+  expect("--model gru -o " + folder.file("m.safetensors"), "has no model \"gru\" to train, only mac");
+  EXPECT_EQ(folder.count(), 1u);
+}
+
+}  // namespace
+}  // namespace mac::test
