@@ -163,8 +163,11 @@ Description describe_hdf5(const std::string& path) {
          {"time", "resolved", "closure", "closure_mean", "true_resolved", "true_closure"}) {
       const std::string dataset = "/" + group + "/" + name;
       if (!file.has(dataset)) continue;
-      const auto dims = file.dataset(dataset).dims();
-      splits += fmt::format("  {:<14} {}\n", name, shape_text(dims));
+      const h5::Dataset array = file.dataset(dataset);
+      const auto& dims = array.dims();
+      const auto variables =
+          dims.size() == 3 ? array.strings_attribute("variables") : std::vector<std::string>{};
+      splits += fmt::format("  {:<14} {:<16} {}\n", name, shape_text(dims), fmt::join(variables, " "));
       d.json["splits"][group][name] = dims;
     }
   }

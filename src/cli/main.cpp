@@ -1,6 +1,7 @@
 // mac: simulate, learn the closure, roll out, evaluate. One command a stage; see docs/cli.md.
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cstdio>
 #include <exception>
 #include <mac/error.hpp>
@@ -8,6 +9,7 @@
 #include <mac/version.hpp>
 
 #include "cli/commands.hpp"
+#include "io/nearest.hpp"
 
 namespace mac::cli {
 
@@ -23,6 +25,15 @@ void add_common(CLI::App& command, Common& common, bool with_json) {
 
 namespace {
 
+/// A first word that is no command, said before the parser complains about what is missing.
+void check_command(const CLI::App& program, int argc, char** argv) {
+  if (argc < 2 || argv[1][0] == '-') return;
+  std::vector<std::string> names;
+  for (const CLI::App* command : program.get_subcommands({})) names.push_back(command->get_name());
+  if (std::find(names.begin(), names.end(), argv[1]) == names.end())
+    throw UsageError("unknown command \"{}\"{}", argv[1], suggestion(argv[1], names));
+}
+
 int run(int argc, char** argv) {
   CLI::App program{"MAC learns the missing part of a reduced-order model.", "mac"};
   program.set_version_flag("--version", [] { return version_text(); });
@@ -30,9 +41,10 @@ int run(int argc, char** argv) {
   program.footer(
       "A study from start to end:\n"
       "  mac generate experiments/burgers.toml -o data.h5\n"
+      "  mac train experiments/burgers.toml --data data.h5 --model mac -o mac.safetensors\n"
+      "  mac rollout mac.safetensors --data data.h5 -o mac.h5\n"
       "  mac rollout markov --data data.h5 -o markov.h5\n"
-      "  mac rollout exact --hold linear --data data.h5 -o exact.h5\n"
-      "  mac evaluate markov.h5 exact.h5");
+      "  mac evaluate mac.h5 markov.h5");
   add_generate(program);
   add_train(program);
   add_rollout(program);
@@ -46,6 +58,7 @@ int run(int argc, char** argv) {
   });
   watch_interrupts();
   try {
+    check_command(program, argc, argv);
     program.parse(argc, argv);
     return 0;
   } catch (const CLI::ParseError& error) {

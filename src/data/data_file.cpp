@@ -90,7 +90,7 @@ DataSplit DataFile::split(const std::string& name) const {
   const h5::File& file = impl_->file;
   const System& system = *impl_->experiment.system;
   std::vector<double> time = file.dataset(fmt::format("/{}/time", name)).read_all();
-  std::vector<std::string> labels = file.strings_attribute("/" + name, "labels");
+  std::vector<std::string> labels = file.read_text(fmt::format("/{}/labels", name));
   const std::size_t n = labels.size(), times = time.size();
   if (times < 2) throw Error("{}: /{}/time has fewer than two times", path(), name);
   auto split = std::unique_ptr<DataSplit::Impl>(

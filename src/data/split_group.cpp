@@ -15,7 +15,7 @@ void create_split_group(h5::File& file, const std::string& name, const std::vect
                         const std::vector<double>& time, std::string_view time_unit) {
   const std::string group = "/" + name;
   file.create_group(group);
-  file.set_attribute(group, "labels", labels);
+  file.write_text(group + "/labels", labels);
   h5::Dataset times = file.create_dataset(group + "/time", {time.size()});
   times.write({0}, {time.size()}, time.data());
   times.set_attribute("units", std::string(time_unit));

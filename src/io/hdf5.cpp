@@ -21,6 +21,12 @@ std::string reason() {
         return 0;
       },
       &text);
+  // A failed write comes with addresses and dates around what the system said.
+  constexpr std::string_view marker = "error message = '";
+  if (const auto at = text.find(marker); at != std::string::npos) {
+    const auto begin = at + marker.size();
+    return text.substr(begin, text.find('\'', begin) - begin);
+  }
   return text.empty() ? "unknown HDF5 error" : text;
 }
 
@@ -33,10 +39,16 @@ Handle checked(hid_t id, Handle::Close close, const std::string& where, const ch
   return {id, close};
 }
 
-/// HDF5 prints its errors by itself unless told not to; ours go to the user in our words.
-void silence_hdf5() {
-  static const herr_t once = H5Eset_auto2(H5E_DEFAULT, nullptr, nullptr);
-  (void)once;
+/// Before the first call: HDF5 prints its errors by itself unless told not to, and ours go to the user in our
+/// words; and its clean-up at exit crashes on a file whose last write failed (a full disk). Handles close
+/// themselves, so it has nothing to do there.
+void prepare_hdf5() {
+  static const bool once = [] {
+    H5dont_atexit();
+    H5Eset_auto2(H5E_DEFAULT, nullptr, nullptr);
+    return true;
+  }();
+  static_cast<void>(once);
 }
 
 std::vector<hsize_t> to_hsize(const std::vector<std::size_t>& values) {
@@ -64,6 +76,20 @@ void write_strings(hid_t object, const std::string& where, const std::string& na
   check(H5Awrite(attribute.get(), type.get(), pointers.data()), where, "write an attribute");
 }
 
+/// Reads variable-length strings by `read(type, pointers)` and gives HDF5 its memory back.
+template <class Read>
+std::vector<std::string> take_strings(hid_t space, const std::string& where, Read&& read) {
+  const hssize_t count = H5Sget_simple_extent_npoints(space);
+  if (count < 0) throw Error("{}: has an impossible length", where);
+  std::vector<char*> pointers(static_cast<std::size_t>(count), nullptr);
+  const Handle type = string_type();
+  check(read(type.get(), pointers.data()), where, "read");
+  std::vector<std::string> values;
+  for (const char* pointer : pointers) values.emplace_back(pointer ? pointer : "");
+  H5Dvlen_reclaim(type.get(), space, H5P_DEFAULT, pointers.data());
+  return values;
+}
+
 std::vector<std::string> read_strings(hid_t object, const std::string& where, const std::string& name) {
   const std::string what = fmt::format("{}: attribute \"{}\"", where, name);
   if (H5Aexists(object, name.c_str()) <= 0) throw Error("{} is missing", what);
@@ -72,15 +98,8 @@ std::vector<std::string> read_strings(hid_t object, const std::string& where, co
   if (H5Tget_class(stored.get()) != H5T_STRING || H5Tis_variable_str(stored.get()) <= 0)
     throw Error("{} is not text", what);
   const Handle space = checked(H5Aget_space(attribute.get()), H5Sclose, what, "read the shape");
-  const hssize_t count = H5Sget_simple_extent_npoints(space.get());
-  if (count < 0 || count > 1'000'000) throw Error("{} has an impossible length", what);
-  std::vector<char*> pointers(static_cast<std::size_t>(count), nullptr);
-  const Handle type = string_type();
-  check(H5Aread(attribute.get(), type.get(), pointers.data()), what, "read");
-  std::vector<std::string> values;
-  for (const char* pointer : pointers) values.emplace_back(pointer ? pointer : "");
-  H5Dvlen_reclaim(type.get(), space.get(), H5P_DEFAULT, pointers.data());
-  return values;
+  return take_strings(space.get(), what,
+                      [&](hid_t type, char** out) { return H5Aread(attribute.get(), type, out); });
 }
 
 }  // namespace
@@ -157,7 +176,7 @@ std::vector<std::string> Dataset::strings_attribute(const std::string& name) con
 File::File(Handle handle, std::string path) : handle_(std::move(handle)), path_(std::move(path)) {}
 
 File File::create(const std::string& path) {
-  silence_hdf5();
+  prepare_hdf5();
   const Handle properties(H5Pcreate(H5P_FILE_CREATE), H5Pclose);
   H5Pset_obj_track_times(properties.get(), false);
   return {checked(H5Fcreate(path.c_str(), H5F_ACC_TRUNC, properties.get(), H5P_DEFAULT), H5Fclose, path,
@@ -166,7 +185,7 @@ File File::create(const std::string& path) {
 }
 
 File File::open(const std::string& path) {
-  silence_hdf5();
+  prepare_hdf5();
   if (!std::filesystem::exists(path)) throw UsageError("{}: there is no such file", path);
   if (!std::filesystem::is_regular_file(path)) throw UsageError("{}: is not a file", path);
   if (H5Fis_hdf5(path.c_str()) <= 0) throw Error("{}: is not an HDF5 file", path);
@@ -231,6 +250,36 @@ Dataset File::dataset(const std::string& name) const {
   if (!has(name)) throw Error("{}: this dataset is missing", where);
   return {checked(H5Dopen2(handle_.get(), name.c_str(), H5P_DEFAULT), H5Dclose, where, "open this dataset"),
           where};
+}
+
+void File::write_text(const std::string& name, const std::vector<std::string>& values) {
+  const std::string where = fmt::format("{}: {}", path_, name);
+  const hsize_t count = values.size();
+  const Handle space =
+      checked(H5Screate_simple(1, &count, nullptr), H5Sclose, where, "describe this dataset");
+  const Handle properties(H5Pcreate(H5P_DATASET_CREATE), H5Pclose);
+  H5Pset_obj_track_times(properties.get(), false);
+  const Handle type = string_type();
+  const Handle dataset = checked(H5Dcreate2(handle_.get(), name.c_str(), type.get(), space.get(), H5P_DEFAULT,
+                                            properties.get(), H5P_DEFAULT),
+                                 H5Dclose, where, "create this dataset");
+  std::vector<const char*> pointers;
+  for (const std::string& value : values) pointers.push_back(value.c_str());
+  check(H5Dwrite(dataset.get(), type.get(), H5S_ALL, H5S_ALL, H5P_DEFAULT, pointers.data()), where, "write");
+}
+
+std::vector<std::string> File::read_text(const std::string& name) const {
+  const std::string where = fmt::format("{}: {}", path_, name);
+  if (!has(name)) throw Error("{}: this dataset is missing", where);
+  const Handle dataset =
+      checked(H5Dopen2(handle_.get(), name.c_str(), H5P_DEFAULT), H5Dclose, where, "open this dataset");
+  const Handle stored = checked(H5Dget_type(dataset.get()), H5Tclose, where, "read the type");
+  if (H5Tget_class(stored.get()) != H5T_STRING || H5Tis_variable_str(stored.get()) <= 0)
+    throw Error("{}: is not text", where);
+  const Handle space = checked(H5Dget_space(dataset.get()), H5Sclose, where, "read the shape");
+  return take_strings(space.get(), where, [&](hid_t type, char** out) {
+    return H5Dread(dataset.get(), type, H5S_ALL, H5S_ALL, H5P_DEFAULT, out);
+  });
 }
 
 Handle File::open_object(const std::string& name) const {

@@ -87,7 +87,7 @@ RolloutFile RolloutFile::open(const std::string& path) {
     if (!file.has("/" + plan.name)) continue;
     RolloutSplit split;
     split.name = plan.name;
-    split.labels = file.strings_attribute("/" + plan.name, "labels");
+    split.labels = file.read_text(fmt::format("/{}/labels", plan.name));
     split.time = file.dataset(fmt::format("/{}/time", plan.name)).read_all();
     const std::size_t n = split.labels.size(), times = split.time.size();
     const auto read = [&](const char* name, const std::vector<std::size_t>& dims) {

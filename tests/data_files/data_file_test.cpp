@@ -59,6 +59,16 @@ TEST(Generate, MakesTrajectoryIWhateverElseIsGenerated) {
   EXPECT_NE(resolved_of(five.split("train"), 0), resolved_of(five.split("train"), 1));
 }
 
+TEST(Generate, WritesMoreTrajectoriesThanAnAttributeCouldName) {
+  const ScratchFolder folder;
+  const Experiment many = Experiment::parse(
+      "[system]\nname = \"burgers\"\ngrid = 32\n[data]\ndt = 1e-3\n[data.test]\ntrajectories = "
+      "10000\nhorizon = 1e-3\n",
+      "many.toml");
+  generate(many, folder.file("data.h5"), {2, true});
+  EXPECT_EQ(DataFile::open(folder.file("data.h5")).split("test").trajectories(), 5000u);
+}
+
 TEST(Generate, SaysWhatTheFileIsAndHowToMakeItAgain) {
   const ScratchFolder folder;
   const Experiment experiment = burgers();
@@ -202,9 +212,12 @@ const std::vector<Damage>& damages() {
        "/test/time has fewer than two times"},
       {"no labels",
        [](const std::string& path) {
-         edit(path, [](hid_t file) { H5Adelete_by_name(file, "/test", "labels", H5P_DEFAULT); });
+         edit(path, [](hid_t f) { H5Ldelete(f, "/test/labels", H5P_DEFAULT); });
        },
-       "attribute \"labels\" is missing"},
+       "/test/labels: this dataset is missing"},
+      {"labels are numbers",
+       [](const std::string& path) { reshape(path, "/test/labels", {2}, H5T_NATIVE_DOUBLE); },
+       "/test/labels: is not text"},
   };
   return all;
 }

@@ -1,0 +1,171 @@
+// The program as a user meets it: help, exit codes, messages, interrupts, a full disk.
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <csignal>
+#include <nlohmann/json.hpp>
+#include <thread>
+
+#include "support/files.hpp"
+#include "support/program.hpp"
+
+namespace mac {
+namespace {
+
+using test::ProgramResult;
+using test::read_bytes;
+using test::run_program;
+using test::ScratchFolder;
+using test::write_bytes;
+
+const std::string study =
+    "[system]\nname = \"burgers\"\ngrid = 32\n[data]\ndt = 1e-3\nstride = 10\n"
+    "[data.test]\ntrajectories = 3\nhorizon = 0.2\n[evaluation]\nintervals = [[0, 0.1], [0, 0.2]]\n";
+
+class CommandLine : public ::testing::Test {
+ protected:
+  CommandLine() { write_bytes(file("study.toml"), study); }
+  std::string file(const std::string& name) const { return folder_.file(name); }
+  void generate() {
+    ASSERT_EQ(run_program("generate " + file("study.toml") + " -o " + file("data.h5")).exit_code, 0);
+  }
+  ScratchFolder folder_;
+};
+
+TEST_F(CommandLine, GoesFromAnExperimentToATable) {
+  generate();
+  ASSERT_EQ(run_program("rollout markov --data " + file("data.h5") + " -o " + file("markov.h5")).exit_code,
+            0);
+  ASSERT_EQ(run_program("rollout exact --hold linear --data " + file("data.h5") + " -o " + file("exact.h5"))
+                .exit_code,
+            0);
+  const ProgramResult table =
+      run_program("evaluate " + file("markov.h5") + " " + file("exact.h5") + " --json " + file("m.json"));
+  EXPECT_EQ(table.exit_code, 0);
+  EXPECT_NE(table.output.find("burgers, test, resolved [0,0.1]"), std::string::npos) << table.output;
+  const auto json = nlohmann::json::parse(read_bytes(file("m.json")));
+  const auto error = [&](const char* model) {
+    return json["models"][model]["test"]["intervals"]["[0,0.2]"]["resolved"]["phi3"]["mean"].get<double>();
+  };
+  EXPECT_GT(error("markov"), 100 * error("exact_linear"));
+}
+
+TEST_F(CommandLine, PrintsOnlyJsonWhenAskedForItOnStandardOutput) {
+  generate();
+  run_program("rollout markov --data " + file("data.h5") + " -o " + file("markov.h5"));
+  const ProgramResult result = run_program("evaluate " + file("markov.h5") + " --json -");
+  EXPECT_TRUE(nlohmann::json::accept(result.output)) << result.output;
+}
+
+TEST_F(CommandLine, HasHelpWithAnExampleForEveryCommand) {
+  const ProgramResult help = run_program("--help");
+  EXPECT_EQ(help.exit_code, 0);
+  std::size_t commands = 0;
+  for (const char* command : {"generate", "train", "rollout", "evaluate", "diagnose", "info", "predict"}) {
+    EXPECT_NE(help.output.find(command), std::string::npos) << command;
+    const ProgramResult own = run_program(std::string(command) + " --help");
+    EXPECT_EQ(own.exit_code, 0) << command;
+    EXPECT_NE(own.output.find("  mac " + std::string(command)), std::string::npos)
+        << command << " has an example";
+    EXPECT_NE(own.output.find("--threads"), std::string::npos) << command;
+    EXPECT_NE(own.output.find("--quiet"), std::string::npos) << command;
+    ++commands;
+  }
+  EXPECT_EQ(commands, 7u);
+}
+
+TEST_F(CommandLine, TellsVersionCommitAndFeatures) {
+  const ProgramResult result = run_program("--version");
+  EXPECT_EQ(result.exit_code, 0);
+  EXPECT_NE(result.output.find("commit"), std::string::npos);
+  EXPECT_NE(result.output.find("HDF5"), std::string::npos);
+}
+
+struct Misuse {
+  const char* arguments;  // @ stands for the scratch folder
+  int exit_code;
+  const char* message;
+};
+
+TEST_F(CommandLine, ExplainsEveryMisuse) {
+  generate();
+  write_bytes(file("bad.toml"), "[system]\nname = \"burger\"\n");
+  write_bytes(file("text.h5"), "no HDF5");
+  const Misuse misuses[] = {
+      {"", 2, "A subcommand is required"},
+      {"generat x", 2, "unknown command \"generat\"; did you mean \"generate\"?"},
+      {"generate", 2, "experiment is required"},
+      {"generate @/study.toml", 2, "--output is required"},
+      {"generate @/none.toml -o @/x.h5", 2, "none.toml: cannot read this experiment file"},
+      {"generate @/bad.toml -o @/x.h5", 2, "bad.toml:2: system.name: is \"burger\""},
+      {"generate @/study.toml -o @/none/x.h5", 1, "none/x.h5: cannot be written: No such file or directory"},
+      {"generate @/study.toml -o @", 2, "is a folder, expected the name of a file"},
+      {"generate @/study.toml -o @/x.h5 --threads 0", 2, "--threads"},
+      {"generate @/study.toml -o @/x.h5 --thread 1", 2, "--thread"},
+      {"rollout none.safetensors --data @/data.h5 -o @/x.h5", 2,
+       "none.safetensors: there is no such model file"},
+      {"rollout markov --data @/none.h5 -o @/x.h5", 2, "none.h5: there is no such file"},
+      {"rollout markov --data @/text.h5 -o @/x.h5", 1, "text.h5: is not an HDF5 file"},
+      {"rollout markov --data @/data.h5 --split ood -o @/x.h5", 2, "has no split \"ood\", only test"},
+      {"rollout exact --hold cubic --data @/data.h5 -o @/x.h5", 2, "unknown hold \"cubic\""},
+      {"rollout exact --hold stage --data @/data.h5 -o @/x.h5", 2, "its hold is zero or linear"},
+      {"rollout exact --target median --data @/data.h5 -o @/x.h5", 2, "unknown closure target \"median\""},
+      {"rollout markov --data @/data.h5 --to 0 -o @/x.h5", 2, "--to"},
+      {"rollout markov --data @/data.h5 --history 9 -o @/x.h5", 2,
+       "the history of 9 is longer than split test"},
+      {"evaluate", 2, "rollouts is required"},
+      {"evaluate @/data.h5", 1, "is a data file, expected a rollout file"},
+      {"evaluate @/x.h5 --format word", 2, "--format"},
+      {"info @/text.h5", 1, "text.h5"},
+  };
+  for (const Misuse& misuse : misuses) {
+    std::string arguments = misuse.arguments;
+    for (std::size_t at; (at = arguments.find('@')) != std::string::npos;)
+      arguments.replace(at, 1, folder_.path().string());
+    const ProgramResult result = run_program(arguments);
+    EXPECT_EQ(result.exit_code, misuse.exit_code) << arguments << "\n" << result.output;
+    EXPECT_NE(result.output.find(misuse.message), std::string::npos)
+        << arguments << "\n  expected: " << misuse.message << "\n  found: " << result.output;
+  }
+  EXPECT_EQ(folder_.count(), 4u) << "no misuse left a file behind";
+}
+
+TEST_F(CommandLine, LeavesTheOldFileAndNoHalfFileWhenTheDiskIsFull) {
+  generate();
+  const std::string before = read_bytes(file("data.h5"));
+  std::string larger = study;
+  larger.replace(larger.find("trajectories = 3"), 16, "trajectories = 3000");
+  write_bytes(file("larger.toml"), larger);
+  // A limit on the size of a file is a full disk to the program; the signal is ignored as on a real one.
+  const ProgramResult result = run_program("generate " + file("larger.toml") + " -o " + file("data.h5"),
+                                           "trap '' XFSZ; ulimit -f 512;");
+  EXPECT_EQ(result.exit_code, 1);
+  EXPECT_NE(result.output.find("data.h5"), std::string::npos) << result.output;
+  EXPECT_NE(result.output.find("File too large"), std::string::npos) << result.output;
+  EXPECT_EQ(read_bytes(file("data.h5")), before);
+  EXPECT_EQ(folder_.count(), 3u) << "the study, the larger study, the old data";
+}
+
+TEST_F(CommandLine, LeavesNoHalfFileWhenInterrupted) {
+  std::string longer = study;
+  longer.replace(longer.find("trajectories = 3"), 16, "trajectories = 1000000");
+  write_bytes(file("longer.toml"), longer);
+  const ProgramResult result = run_program("generate " + file("longer.toml") + " -o " + file("data.h5"),
+                                           "timeout --preserve-status -s INT 1");
+  EXPECT_EQ(result.exit_code, 130) << result.output;
+  EXPECT_EQ(folder_.count(), 2u) << "the two studies alone";
+}
+
+TEST_F(CommandLine, DescribesADataFileAndARollout) {
+  generate();
+  run_program("rollout markov --data " + file("data.h5") + " -o " + file("markov.h5"));
+  const ProgramResult data = run_program("info " + file("data.h5"));
+  EXPECT_EQ(data.exit_code, 0);
+  for (const char* part : {"burgers", "test", "phi1", "dt = 1e-3"})
+    EXPECT_NE(data.output.find(part), std::string::npos) << part << "\n" << data.output;
+  const ProgramResult rollout = run_program("info " + file("markov.h5") + " --json -");
+  EXPECT_EQ(nlohmann::json::parse(rollout.output)["model"], "markov") << rollout.output;
+}
+
+}  // namespace
+}  // namespace mac
