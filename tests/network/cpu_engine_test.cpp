@@ -129,6 +129,30 @@ TEST(CpuEngine, AgreesWithTheReferenceOnEveryInstructionSet) {
   }
 }
 
+TEST(CpuEngine, AgreesWithTheReferenceOverLongSequencesAndLargeBatches) {
+  struct Case {
+    NetworkShape shape;
+    SequenceDims dims;
+  };
+  for (const Case& c :
+       {Case{{LayerKind::mamba, 3, 2, 5, 2, 4}, {2, 10001}},
+        Case{{LayerKind::gru, 3, 2, 5, 2, 0}, {2, 10001}}, Case{{LayerKind::mamba, 3, 2, 17, 1, 5}, {96, 19}},
+        Case{{LayerKind::gru, 3, 2, 17, 1, 0}, {96, 19}}}) {
+    const Problem problem = random_problem(c.shape, c.dims, 16);
+    const Result expected = engine_table().front().forward_backward(problem);
+    const auto doubles = run<double>(problem, 2);
+    const auto floats = run<float>(problem, 2);
+    // The engine table's tolerances, times five for untrained networks as in sequence_test.cpp.
+    EXPECT_LT(relative_error(doubles.y, expected.y), 5e-12);
+    EXPECT_LT(relative_error({floats.y.begin(), floats.y.end()}, expected.y), 1e-5);
+    EXPECT_LT(worst_tensor(c.shape, doubles.d_parameters, expected.d_parameters).error, 5e-10);
+    EXPECT_LT(
+        worst_tensor(c.shape, {floats.d_parameters.begin(), floats.d_parameters.end()}, expected.d_parameters)
+            .error,
+        5e-5);
+  }
+}
+
 TEST(CpuEngine, DoesNotAllocateAfterSetUp) {
   for (const NetworkShape& shape : {burgers_mamba, burgers_gru}) {
     const SequenceDims dims{40, 30};
