@@ -1,9 +1,5 @@
-#include <omp.h>
-
 #include <algorithm>
-#include <atomic>
 #include <cmath>
-#include <exception>
 #include <mac/data.hpp>
 #include <mac/error.hpp>
 #include <mac/progress.hpp>
@@ -13,6 +9,7 @@
 #include "data/split_group.hpp"
 #include "io/atomic_file.hpp"
 #include "io/hdf5.hpp"
+#include "parallel/in_order.hpp"
 
 namespace mac {
 
@@ -41,12 +38,11 @@ void start(FullSolver& solver, const System& system, const SplitPlan& split, std
   start_trajectory(system, *split.initial, index, random, solver);
 }
 
-void simulate(FullSolver& solver, const SplitPlan& split, const DataPlan& data, const System& system,
-              std::size_t index, Trajectory& out) {
-  const std::size_t d = system.resolved_size(), c = system.closure_size();
-  out.resolved.resize((split.intervals + 1) * d);
-  out.closure.resize((split.intervals + 1) * c);
-  out.closure_mean.resize(split.intervals * c);
+Trajectory simulate(FullSolver& solver, const SplitPlan& split, const DataPlan& data, const System& system,
+                    std::size_t index) {
+  const std::size_t d = system.resolved_size(), c = system.closure_size(), times = split.intervals + 1;
+  Trajectory out{std::vector<double>(times * d), std::vector<double>(times * c),
+                 std::vector<double>(split.intervals * c)};
   for (std::size_t t = 0; t <= split.intervals; ++t) {
     const auto resolved = std::span(out.resolved).subspan(t * d, d);
     solver.resolved(resolved);
@@ -61,6 +57,7 @@ void simulate(FullSolver& solver, const SplitPlan& split, const DataPlan& data, 
     for (double& value : mean) value /= data.closure_step();
     if (t % 64 == 0) throw_if_interrupted();
   }
+  return out;
 }
 
 struct SplitWriter {
@@ -97,42 +94,23 @@ FinalStates generate_split(const Experiment& experiment, const SplitPlan& split,
                            const FinalStates* parent, bool keep_final_states, int threads,
                            Progress& progress) {
   const System& system = *experiment.system;
-  const auto n = static_cast<std::int64_t>(split.trajectories);
   FinalStates final_states(keep_final_states ? split.trajectories : 0);
-  std::exception_ptr failure;
-  std::atomic<bool> failed{false};
-
-#pragma omp parallel num_threads(static_cast <int>(std::min <std::int64_t>(threads, n)))
-  {
-    std::unique_ptr<FullSolver> solver;
-    Trajectory trajectory;
-    const auto attempt = [&](auto&& work) {  // no exception may leave the parallel region
-      if (failed) return;
-      try {
-        work();
-      } catch (...) {
-#pragma omp critical(generate_failure)
-        if (!failed.exchange(true)) failure = std::current_exception();
-      }
-    };
-    // Ordered writes: the file's bytes don't depend on which thread finishes first.
-#pragma omp for ordered schedule(dynamic, 1)
-    for (std::int64_t i = 0; i < n; ++i) {
-      const auto index = static_cast<std::size_t>(i);
-      attempt([&] {
+  std::vector<std::unique_ptr<FullSolver>> solvers(static_cast<std::size_t>(threads));
+  // Written in order: the file's bytes don't depend on which thread finishes first.
+  parallel_in_order(
+      split.trajectories, threads,
+      [&](std::size_t worker, std::size_t index) {
+        std::unique_ptr<FullSolver>& solver = solvers[worker];
         if (!solver) solver = system.make_solver(experiment.data.dt);
         start(*solver, system, split, experiment.data.seed, index, parent);
-        simulate(*solver, split, experiment.data, system, index, trajectory);
+        Trajectory trajectory = simulate(*solver, split, experiment.data, system, index);
         if (keep_final_states) final_states[index].assign(solver->state().begin(), solver->state().end());
-      });
-#pragma omp ordered
-      attempt([&] {
+        return trajectory;
+      },
+      [&](std::size_t index, const Trajectory& trajectory) {
         writer.write(index, trajectory);
         progress.advance();
       });
-    }
-  }
-  if (failure) std::rethrow_exception(failure);
   return final_states;
 }
 
@@ -140,7 +118,7 @@ FinalStates generate_split(const Experiment& experiment, const SplitPlan& split,
 
 void generate(const Experiment& experiment, const std::string& path, const GenerateOptions& options) {
   const DataPlan& data = experiment.data;
-  const int threads = options.threads > 0 ? options.threads : omp_get_num_procs();
+  const int threads = thread_count(options.threads);
   std::size_t total = 0;
   for (const SplitPlan& split : data.splits) total += split.trajectories;
 

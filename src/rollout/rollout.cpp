@@ -1,18 +1,17 @@
-#include <omp.h>
-
 #include <algorithm>
 #include <chrono>
 #include <cmath>
-#include <exception>
 #include <limits>
 #include <mac/error.hpp>
 #include <mac/progress.hpp>
 #include <mac/rollout.hpp>
+#include <mutex>
 #include <optional>
 
 #include "data/provenance.hpp"
 #include "io/atomic_file.hpp"
 #include "io/hdf5.hpp"
+#include "parallel/in_order.hpp"
 #include "rollout/rollout_file.hpp"
 
 namespace mac {
@@ -139,39 +138,23 @@ void roll_split(const ClosureModel& model, const System& system, const SplitTask
   // Small enough that every thread has work; a model's results must not depend on the grouping.
   const auto share = (n + static_cast<std::size_t>(threads) - 1) / static_cast<std::size_t>(threads);
   const std::size_t size = std::clamp<std::size_t>(share, 1, group_size);
-  const auto groups = static_cast<std::int64_t>((n + size - 1) / size);
-  std::exception_ptr failure;
-
-#pragma omp parallel for ordered schedule(dynamic, 1) num_threads(threads)
-  for (std::int64_t g = 0; g < groups; ++g) {
-    const std::size_t first = static_cast<std::size_t>(g) * size, count = std::min(size, n - first);
-    std::optional<GroupResult> result;
-    std::unique_ptr<ClosureGroup> group;
-    GroupStart start;
-    const auto attempt = [&](auto&& work) {  // no exception may leave the parallel region
-      try {
-        work();
-      } catch (...) {
-#pragma omp critical(rollout_failure)
-        if (!failure) failure = std::current_exception();
-      }
-    };
-#pragma omp critical(rollout_hdf5)
-    attempt([&] {
-      start = start_group(task, first, count);
-      group = model.start(task.split, first, count);
-    });
-    if (group)
-      attempt([&] {
-        result = roll_group(system, *group, model.held(), task, count, std::move(start), progress);
+  const std::size_t groups = (n + size - 1) / size;
+  std::mutex hdf5;  // not thread-safe: reads and writes take turns
+  parallel_in_order(
+      groups, threads,
+      [&](std::size_t, std::size_t g) {
+        const std::size_t first = g * size, count = std::min(size, n - first);
+        std::unique_lock reading(hdf5);
+        GroupStart start = start_group(task, first, count);
+        const std::unique_ptr<ClosureGroup> group = model.start(task.split, first, count);
+        reading.unlock();
+        return roll_group(system, *group, model.held(), task, count, std::move(start), progress);
+      },
+      [&](std::size_t g, const GroupResult& result) {
+        const std::size_t first = g * size;
+        const std::lock_guard writing(hdf5);
+        writer.write(task.split, first, std::min(size, n - first), result);
       });
-#pragma omp ordered
-    {
-#pragma omp critical(rollout_hdf5)
-      if (result) attempt([&] { writer.write(task.split, first, count, *result); });
-    }
-  }
-  if (failure) std::rethrow_exception(failure);
 }
 
 /// The rollout that is continued must be of the same model, coupling and data.
@@ -234,7 +217,7 @@ void rollout(const ClosureModel& model, const DataFile& data, const std::string&
     for (const char* name : {"test", "ood"})
       if (data.has(name)) names.push_back(name);
   if (names.empty()) throw UsageError("{}: has neither a test nor an ood split to roll out", data.path());
-  const int threads = options.threads > 0 ? options.threads : omp_get_num_procs();
+  const int threads = thread_count(options.threads);
   const System& system = *data.experiment().system;
 
   std::optional<RolloutFile> earlier;

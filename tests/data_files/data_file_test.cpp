@@ -63,7 +63,7 @@ TEST(Generate, WritesMoreTrajectoriesThanAnAttributeCouldName) {
   const ScratchFolder folder;
   const Experiment many = Experiment::parse(
       "[system]\nname = \"burgers\"\ngrid = 32\n[data]\ndt = 1e-3\n[data.test]\ntrajectories = "
-      "10000\nhorizon = 1e-3\n",
+      "5000\nhorizon = 1e-3\n",
       "many.toml");
   generate(many, folder.file("data.h5"), {2, true});
   EXPECT_EQ(DataFile::open(folder.file("data.h5")).split("test").trajectories(), 5000u);
