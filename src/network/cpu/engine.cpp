@@ -21,17 +21,12 @@
 #include <mac/network.hpp>
 
 #include "network/cpu/decay_rate.hpp"
-#include "network/cpu/gru_block.hpp"
-#include "network/cpu/mamba_block.hpp"
+#include "network/cpu/tape.hpp"
 
 namespace mac {
 namespace cpu {
 namespace {
 
-// Time points of a chunk: a multiple of six (linear layers take six at once). A block of the paper's networks
-// then works in 1 to 2 MB; from 12 to 24 the speed is the same.
-constexpr std::size_t kChunk = 18;
-constexpr std::size_t kSegment = 16;  // chunks
 constexpr std::size_t kLargestSlotCount = 16;
 
 /// body(index, thread) for index 0..count-1, on at most `threads` threads
@@ -45,75 +40,6 @@ void parallel_for(std::size_t count, int threads, const Body& body) {
 #pragma omp parallel for num_threads(used) schedule(dynamic, 1)
   for (std::size_t i = 0; i < count; ++i) body(i, static_cast<std::size_t>(omp_get_thread_num()));
 }
-
-/// What the backward pass of a chunk starts from.
-template <class T>
-struct Record {
-  T* state;  // before the chunk, (state_size, lane)
-  T* h;      // input of every block and of the head, (n_blocks + 1, chunk, d_model, lane)
-};
-
-template <class T>
-class RecordStore {
- public:
-  RecordStore() = default;
-  RecordStore(Arena<T>& arena, const NetworkShape& shape, std::size_t lanes, std::size_t count)
-      : state_size_(shape.state_size() * lanes),
-        size_(record_size(shape, lanes)),
-        data_(arena.numbers(count * size_)) {}
-
-  static std::size_t record_size(const NetworkShape& shape, std::size_t lanes) {
-    return (shape.state_size() + (shape.n_blocks + 1) * kChunk * shape.d_model) * lanes;
-  }
-  Record<T> at(std::size_t index) const {
-    T* const record = data_ + index * size_;
-    return {record, record + state_size_};
-  }
-
- private:
-  std::size_t state_size_ = 0, size_ = 0;
-  T* data_ = nullptr;
-};
-
-/// Everything a pass needs whose size depends on batch and time.
-template <class T>
-struct CpuTape : Tape {
-  Arena<T> arena;
-  SequenceDims largest;
-  bool complete;             // records of all chunks are kept
-  RecordStore<T> records;    // complete: (group, chunk); else (thread, chunk of the segment)
-  T* checkpoints = nullptr;  // unless complete: (group, segment, state_size, lane)
-  std::vector<T*> slots;     // (parameter_count) each
-  std::vector<NetworkParameters<T>> slot_views;
-
-  CpuTape(std::size_t lanes, SequenceDims dims) : arena(lanes), largest(dims) {}
-};
-
-/// What one thread works in.
-template <class T>
-struct Work {
-  Arena<T> arena;
-  Rows<T> x, y, d_y, d_x;           // (d_in), (d_out)
-  Rows<T> h, slope, u, stats;       // (d_model): head and input layer
-  Rows<T> d_h, d_u;                 // (d_model)
-  T *state, *d_state;               // (state_size, lane)
-  Record<T> record;                 // for a forward pass without a tape
-  std::vector<MambaWork<T>> mamba;  // one, or none
-  std::vector<GruWork<T>> gru;      // one, or none
-
-  Work(const NetworkShape& shape, std::size_t lanes) : arena(lanes) {
-    x = arena.rows(kChunk, shape.d_in), d_x = arena.rows(kChunk, shape.d_in);
-    y = arena.rows(kChunk, shape.d_out), d_y = arena.rows(kChunk, shape.d_out);
-    for (Rows<T>* model : {&h, &slope, &u, &d_h, &d_u}) *model = arena.rows(kChunk, shape.d_model);
-    stats = arena.rows(kChunk, 2);
-    state = arena.vectors(shape.state_size()), d_state = arena.vectors(shape.state_size());
-    record = RecordStore<T>(arena, shape, lanes, 1).at(0);
-    if (shape.kind == LayerKind::mamba)
-      mamba.emplace_back(arena, shape, kChunk);
-    else
-      gru.emplace_back(arena, shape, kChunk);
-  }
-};
 
 /// The sequences of a group: `count` of them, from `first` on.
 struct Group {

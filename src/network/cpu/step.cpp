@@ -2,7 +2,6 @@
 #include "network/cpu/step.hpp"
 
 #include <algorithm>
-#include <array>
 #include <mac/error.hpp>
 
 #include "network/cpu/decay_rate.hpp"
