@@ -74,6 +74,11 @@ void save_memory_kernel(const MemoryKernel& kernel, const Experiment& experiment
                         const std::string& name);
 MemoryKernel load_memory_kernel(const std::string& path);
 
+/// Fits or computes the baseline that an entry of [[models]] describes and writes its file. Returns what came
+/// out in a few words ("R2 0.905, ...").
+std::string train_baseline(const Experiment& experiment, const ModelPlan& plan, const DataFile& data,
+                           const std::string& path, int threads, bool quiet);
+
 /// Whether the file is a saved baseline; false for anything else, readable or not.
 bool is_baseline(const std::string& path);
 /// The model in a file that any of the functions above has saved; UsageError if it is for another system.

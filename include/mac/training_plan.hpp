@@ -84,11 +84,19 @@ struct NetworkPlan {
   TrainingPlan training;
 };
 
+/// A closure of mac/baselines.hpp: what fitting or computing it needs to know.
+struct BaselinePlan {
+  std::uint64_t seed = 0;      // wilks: of its noise
+  std::size_t quadrature = 3;  // memory kernels: points per resolved variable
+  double horizon = 0;          // memory kernels: how far they reach
+};
+
 /// One entry of [[models]]. Exactly one of the optional plans is there; `kind` says which.
 struct ModelPlan {
   std::string name;
-  std::string kind;  // "mamba", "gru"
+  std::string kind;  // "mamba", "gru"; "wilks", "polynomial", "linear_memory", "cubic_memory"
   std::optional<NetworkPlan> network;
+  std::optional<BaselinePlan> baseline;
 };
 
 /// Reads [[models]] and [training]. Settings come, the later the stronger, from the recipe, [training],

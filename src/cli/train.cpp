@@ -1,9 +1,10 @@
-// mac train: experiment.toml and data.h5 -> model.safetensors
+// mac train: experiment.toml and data.h5 -> model.safetensors, or the .h5 of a baseline
 #include <fmt/format.h>
 
 #include <charconv>
 #include <cmath>
 #include <filesystem>
+#include <mac/baselines.hpp>
 #include <mac/error.hpp>
 #include <mac/progress.hpp>
 #include <mac/training.hpp>
@@ -45,7 +46,6 @@ std::vector<ModelPlan> chosen_models(const Experiment& experiment, const TrainRe
   std::vector<ModelPlan> chosen;
   std::vector<std::string> names;
   for (const ModelPlan& model : experiment.models) {
-    if (!model.network) continue;
     names.push_back(model.name);
     if (request.model.empty() || request.model == model.name) chosen.push_back(model);
   }
@@ -56,11 +56,21 @@ std::vector<ModelPlan> chosen_models(const Experiment& experiment, const TrainRe
   return chosen;
 }
 
+/// In a folder: networks by name and seed, baselines by name.
+std::string file_name(const ModelPlan& plan) {
+  return plan.network ? fmt::format("{}-seed{}.safetensors", plan.name, plan.network->training.seed)
+                      : plan.name + ".h5";
+}
+
 void run(const TrainRequest& request) {
   const Experiment experiment = Experiment::read(request.experiment);
   const DataFile data = DataFile::open(request.data);
   std::vector<ModelPlan> plans;
   for (const ModelPlan& model : chosen_models(experiment, request)) {
+    if (model.baseline) {
+      plans.push_back(model);
+      continue;
+    }
     std::vector<std::uint64_t> seeds{model.network->training.seed};
     if (request.seed >= 0) seeds = {static_cast<std::uint64_t>(request.seed)};
     if (!request.seeds.empty()) seeds = seed_range(request.seeds);
@@ -75,11 +85,13 @@ void run(const TrainRequest& request) {
     throw UsageError("-o {}: {} models need a folder, as in -o runs/", request.output, plans.size());
   if (folder) fs::create_directories(request.output);
   for (const ModelPlan& plan : plans) {
+    const std::string path = folder ? (fs::path(request.output) / file_name(plan)).string() : request.output;
+    if (plan.baseline) {
+      fmt::print("{}: {}\n", path,
+                 train_baseline(experiment, plan, data, path, request.common.threads, request.common.quiet));
+      continue;
+    }
     const TrainingPlan& training = plan.network->training;
-    const std::string path =
-        folder ? (fs::path(request.output) / fmt::format("{}-seed{}.safetensors", plan.name, training.seed))
-                     .string()
-               : request.output;
     const TrainingResult result =
         train(experiment, plan, data, path, {request.common.threads, request.common.quiet, request.resume});
     fmt::print("{}: {} steps of {:.3g} s", path, training.steps(), result.seconds_per_step);
@@ -94,7 +106,8 @@ void run(const TrainRequest& request) {
 
 void add_train(CLI::App& program) {
   const auto request = std::make_shared<TrainRequest>();
-  CLI::App* command = program.add_subcommand("train", "Train the closure networks of an experiment");
+  CLI::App* command =
+      program.add_subcommand("train", "Train the closure networks of an experiment and fit its baselines");
   command->footer(
       "Examples:\n"
       "  mac train experiments/burgers.toml --data burgers.h5 --model mac -o mac.safetensors\n"
@@ -107,8 +120,10 @@ void add_train(CLI::App& program) {
       ->type_name("EXPERIMENT");
   command->add_option("--data", request->data, "Data file of mac generate")->required()->type_name("FILE");
   command
-      ->add_option("-o,--output", request->output,
-                   "Model file to write, or a folder/ for NAME-seedN.safetensors of each model and seed")
+      ->add_option(
+          "-o,--output", request->output,
+          "Model file to write, or a folder/ for NAME-seedN.safetensors of each network and seed and "
+          "NAME.h5 of each baseline")
       ->required()
       ->type_name("FILE");
   command->add_option("--model", request->model, "Train only this model of the experiment")

@@ -177,6 +177,39 @@ NetworkPlan read_network(const ConfigTable& experiment, const ConfigTable& table
   return plan;
 }
 
+BaselinePlan read_baseline(const ConfigTable& table, const std::string& kind, const System& system,
+                           const DataPlan& data) {
+  BaselinePlan plan;
+  if (kind == "wilks" || kind == "polynomial") {
+    const auto symmetries = system.symmetries();
+    if (std::ranges::none_of(symmetries, [](const Symmetry& symmetry) {
+          return symmetry.kind == Symmetry::Kind::cyclic_shift;
+        }))
+      table.fail("kind",
+                 fmt::format("{} is for a ring of variables (lorenz96), not for {}", kind, system.name()));
+    if (std::ranges::none_of(data.splits, [](const SplitPlan& split) { return split.name == "train"; }))
+      table.fail("", fmt::format("{} is fitted to a [data.train]", kind));
+    if (kind == "wilks") plan.seed = static_cast<std::uint64_t>(table.integer_or("seed", 0, 0, many));
+    return plan;
+  }
+  if (system.fourier_modes() == 0)
+    table.fail("kind",
+               fmt::format("{} is for Fourier modes (burgers, kdv), not for {}", kind, system.name()));
+  read(table, "quadrature", 2, plan.quadrature);
+  const double nodes =
+      std::pow(static_cast<double>(plan.quadrature), static_cast<double>(system.resolved_size()));
+  if (nodes > 1e6)
+    table.fail(
+        "quadrature",
+        fmt::format("{} points in each of {} variables are {:.3g} trajectories, expected at most a million",
+                    plan.quadrature, system.resolved_size(), nodes));
+  for (const SplitPlan& split : data.splits)
+    if (split.name == "test" || split.name == "ood") plan.horizon = std::max(plan.horizon, split.horizon);
+  if (plan.horizon == 0) plan.horizon = data.splits.front().horizon;
+  read(table, "horizon", positive, plan.horizon);
+  return plan;
+}
+
 bool is_file_name(const std::string& name) {
   return !name.empty() && std::ranges::all_of(name, [](unsigned char c) {
     return std::isalnum(c) != 0 || c == '_' || c == '-';
@@ -187,12 +220,15 @@ bool is_file_name(const std::string& name) {
 ModelPlan read_model(const ConfigTable& experiment, const ConfigTable& table, const System& system,
                      const DataPlan& data) {
   ModelPlan model;
-  model.kind = table.choice("kind", {"mamba", "gru"});
+  model.kind = table.choice("kind", {"mamba", "gru", "wilks", "polynomial", "linear_memory", "cubic_memory"});
   model.name = table.string_or("name", model.kind);
   if (!is_file_name(model.name))
     table.fail("name",
                fmt::format("is \"{}\", expected letters, digits, - and _: it names files", model.name));
-  model.network = read_network(experiment, table, system, data);
+  if (model.kind == "mamba" || model.kind == "gru")
+    model.network = read_network(experiment, table, system, data);
+  else
+    model.baseline = read_baseline(table, model.kind, system, data);
   return model;
 }
 
