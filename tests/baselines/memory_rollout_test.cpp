@@ -17,9 +17,11 @@ namespace {
 using test::read_bytes;
 using test::ScratchFolder;
 
-std::shared_ptr<const MemoryKernel> kernel_of(const System& system, std::size_t degree, double horizon) {
+std::shared_ptr<const MemoryKernel> kernel_of(const System& system, std::size_t degree, double horizon,
+                                              std::size_t quadrature = 3) {
   MemoryKernelOptions options;
   options.degree = degree;
+  options.quadrature = quadrature;
   options.horizon = horizon;
   options.quiet = true;
   return std::make_shared<MemoryKernel>(compute_memory_kernel(system, options));
@@ -56,10 +58,10 @@ struct Published {
 };
 
 void expect_published(const std::string& system, std::size_t degree, double horizon, double tolerance,
-                      const std::vector<Published>& table) {
+                      const std::vector<Published>& table, std::size_t quadrature = 3) {
   const Experiment experiment = study(system, 1e-3, 10, horizon);
-  const auto split =
-      roll(*make_memory_model(kernel_of(*experiment.system, degree, horizon), "memory"), experiment);
+  const auto split = roll(
+      *make_memory_model(kernel_of(*experiment.system, degree, horizon, quadrature), "memory"), experiment);
   for (const Published& entry : table)
     EXPECT_NEAR(l2_error(split, entry.trajectory, entry.t) / entry.error, 1, tolerance)
         << system << ", degree " << degree << ", trajectory " << entry.trajectory << ", t = " << entry.t;
@@ -74,6 +76,29 @@ TEST(MemoryRollout, OfCubicKernelsHasThePublishedErrorsForBurgers) {
 }
 TEST(MemoryRollout, OfLinearKernelsHasThePublishedErrorsForKdv) {
   expect_published("kdv", 1, 1, 0.005, {{0, 1, .1627}, {1, 1, .2322}});
+}
+
+// The whole table, some of it with two digits: half a unit of the last is up to 2 %.
+TEST(LongMemoryRollout, OfLinearKernelsHasThePublishedErrorsToTime20) {
+  expect_published("burgers", 1, 20, 0.01,
+                   {{0, 5, .0236}, {0, 10, .0145}, {0, 20, .0048}, {1, 2, .0954}, {1, 10, .0180}});
+}
+TEST(LongMemoryRollout, OfCubicKernelsHasThePublishedErrorsToTime10) {
+  expect_published("burgers", 3, 10, 0.02, {{0, 2, .0163}, {0, 5, .0062}, {0, 10, .0027}, {1, 10, .0030}});
+}
+TEST(LongMemoryRollout, OfCubicKernelsWithFourPointsHasThePublishedErrors) {
+  expect_published("burgers", 3, 2, 0.02, {{0, 1, .0025}, {0, 2, .0036}, {1, 1, .0129}, {1, 2, .0130}}, 4);
+}
+TEST(LongMemoryRollout, OfCubicKernelsHasThePublishedErrorsForKdv) {
+  expect_published("kdv", 3, 1, 0.005, {{0, 1, .0799}, {1, 1, .0798}});
+}
+TEST(LongMemoryKernel, EndsAtThePublishedValueAtTime20) {
+  const Experiment experiment = study("burgers", 1e-3, 10, 20);
+  const auto kernel = kernel_of(*experiment.system, 1, 20);
+  for (std::size_t nu = 0; nu < 7; ++nu)
+    if (kernel->degrees[nu * 6] == 1) {
+      EXPECT_NEAR(kernel->series(nu, 0)[20000], 1.70177e-5, 1e-10);  // phi1 phi1; six digits published
+    }
 }
 
 /// Heun with the convolution summed anew, over all of the past, in both stages.
