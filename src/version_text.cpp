@@ -4,6 +4,7 @@
 #include <hwy/targets.h>
 #include <omp.h>
 
+#include <mac/cuda.hpp>
 #include <mac/version.hpp>
 
 namespace mac {
@@ -12,9 +13,10 @@ std::string version_text() {
   return fmt::format(
       "mac {} (commit {})\n"
       "compiler  {} {}\n"
-      "features  OpenMP {}, HDF5 {}.{}.{}, {}, SIMD up to {} on this machine",
+      "features  OpenMP {}, HDF5 {}.{}.{}, {}, {}, SIMD up to {} on this machine",
       version(), commit(), "GCC-compatible", __VERSION__, _OPENMP, H5_VERS_MAJOR, H5_VERS_MINOR,
-      H5_VERS_RELEASE, fftw_version, hwy::TargetName(hwy::SupportedTargets() & -hwy::SupportedTargets()));
+      H5_VERS_RELEASE, fftw_version, cuda_description(),
+      hwy::TargetName(hwy::SupportedTargets() & -hwy::SupportedTargets()));
 }
 
 }  // namespace mac

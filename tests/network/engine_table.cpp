@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <mac/cuda.hpp>
 
 namespace mac::test {
 
@@ -56,6 +57,11 @@ Result run_cpu(const Problem& problem) {
   return run(*make_cpu_engine<T>(problem.shape, 2), problem, with_backward);
 }
 
+template <bool with_backward>
+Result run_cuda(const Problem& problem) {
+  return run(*make_cuda_engine(problem.shape), problem, with_backward);
+}
+
 }  // namespace
 
 const std::vector<EngineRow>& engine_table() {
@@ -67,6 +73,7 @@ const std::vector<EngineRow>& engine_table() {
       {"reference_float", false, 2e-6, 1e-5, run_reference<float, false>, run_reference<float, true>},
       {"cpu_double", true, 1e-12, 1e-10, run_cpu<double, false>, run_cpu<double, true>},
       {"cpu_float", false, 2e-6, 1e-5, run_cpu<float, false>, run_cpu<float, true>},
+      {"cuda", false, 2e-6, 1e-5, run_cuda<false>, run_cuda<true>, cuda_unavailable()},
   };
   return table;
 }

@@ -35,6 +35,7 @@ struct EngineRow {
   double gradient_tolerance;  // likewise, for each tensor
   Result (*forward)(const Problem&);
   Result (*forward_backward)(const Problem&);
+  std::string unavailable = {};  // why this machine cannot run it; its tests then skip
 };
 
 inline void PrintTo(const EngineRow& row, std::ostream* out) { *out << row.name; }

@@ -57,6 +57,9 @@ struct Fixture {
 class Golden : public testing::TestWithParam<std::tuple<EngineRow, std::string>> {
  protected:
   const EngineRow& row() const { return std::get<0>(GetParam()); }
+  void SetUp() override {
+    if (!row().unavailable.empty()) GTEST_SKIP() << row().unavailable;
+  }
   Fixture fixture{std::get<1>(GetParam())};
 };
 

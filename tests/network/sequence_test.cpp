@@ -13,6 +13,9 @@ NetworkShape gru(std::size_t d_model) { return {LayerKind::gru, 3, 2, d_model, 2
 class Sequences : public testing::TestWithParam<EngineRow> {
  protected:
   const EngineRow& row() const { return GetParam(); }
+  void SetUp() override {
+    if (!row().unavailable.empty()) GTEST_SKIP() << row().unavailable;
+  }
 
   // A random network amplifies rounding more than the trained ones of the golden files do, most of all with
   // one or two channels, where the LayerNorm divides by almost nothing.

@@ -1,0 +1,338 @@
+// Activations on the device, and the dense layers over them.
+//
+// In shared memory an activation is a set of rows, one per channel; a column is one time step of one of the
+// block's sequences. Columns come in quads of four consecutive steps, so that every access is a float4. Rows
+// are `stride` floats apart, an odd number of quads: consecutive rows then start in different banks.
+//
+// In device memory a tensor of R channels is (sequence, quad, R, 4): what a chunk of time needs of one
+// sequence is one contiguous run, whatever the length of the chunk.
+#pragma once
+
+#include <cuda_runtime.h>
+
+namespace mac::cuda {
+
+/// The columns a block works on at once: LENGTH quads of each of SEQUENCES sequences. Known at compile time,
+/// so that addresses are constants.
+template <int SEQUENCES, int LENGTH>
+struct Columns {
+  static constexpr int sequences = SEQUENCES;
+  static constexpr int length = LENGTH;
+  static constexpr int quads = SEQUENCES * LENGTH;
+  static constexpr int stride = 4 * (quads % 2 == 1 ? quads : quads + 1);  // floats from row to row
+
+  static __device__ int sequence_of(int quad) { return quad / LENGTH; }
+  static __device__ int quad_in_sequence(int quad) { return quad % LENGTH; }
+};
+
+/// A tensor in device memory, from the block's first sequence and the chunk's first quad on.
+struct TileView {
+  float* data;
+  int rows;                // channels of the tensor
+  size_t sequence_stride;  // floats from sequence to sequence
+  int sequences;           // that exist
+  int quads;               // that exist
+
+  __device__ TileView skip_rows(int count) const {
+    TileView view = *this;
+    view.data += 4 * count;
+    return view;
+  }
+  __device__ bool has(int sequence, int quad) const { return sequence < sequences && quad < quads; }
+  __device__ float* at(int sequence, int quad, int row) const {
+    return data + static_cast<size_t>(sequence) * sequence_stride +
+           (static_cast<size_t>(quad) * rows + row) * 4;
+  }
+};
+
+__device__ inline float4& quad_at(float* p) { return *reinterpret_cast<float4*>(p); }
+__device__ inline float4 quad_at(const float* p) { return *reinterpret_cast<const float4*>(p); }
+__device__ inline float4 operator+(float4 a, float4 b) {
+  return {a.x + b.x, a.y + b.y, a.z + b.z, a.w + b.w};
+}
+__device__ inline float4 operator*(float4 a, float4 b) {
+  return {a.x * b.x, a.y * b.y, a.z * b.z, a.w * b.w};
+}
+__device__ inline float4 fma4(float a, float4 b, float4 c) {
+  return {fmaf(a, b.x, c.x), fmaf(a, b.y, c.y), fmaf(a, b.z, c.z), fmaf(a, b.w, c.w)};
+}
+__device__ inline float4 fma4(float4 a, float4 b, float4 c) {
+  return {fmaf(a.x, b.x, c.x), fmaf(a.y, b.y, c.y), fmaf(a.z, b.z, c.z), fmaf(a.w, b.w, c.w)};
+}
+__device__ inline float4 splat(float a) { return {a, a, a, a}; }
+__device__ inline float sum(float4 a) { return (a.x + a.y) + (a.z + a.w); }
+template <class F>
+__device__ float4 map4(float4 a, F f) {
+  return {f(a.x), f(a.y), f(a.z), f(a.w)};
+}
+
+/// Zeroes the steps of a quad from `count` on.
+__device__ inline float4 keep_first(float4 a, int count) {
+  return {count > 0 ? a.x : 0, count > 1 ? a.y : 0, count > 2 ? a.z : 0, count > 3 ? a.w : 0};
+}
+
+__device__ inline float exp2_approx(float x) {
+  float y;
+  asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
+  return y;
+}
+inline constexpr float log2_e = 1.4426950408889634f;
+inline constexpr float ln_2 = 0.6931471805599453f;
+
+/// Both errors are a few units in the last place for the arguments of a trained network (|x| < 10).
+__device__ inline float sigmoid(float x) { return __fdividef(1.0f, 1.0f + exp2_approx(-log2_e * x)); }
+__device__ inline float silu(float x) { return x * sigmoid(x); }
+/// Derivative of SiLU, given s = σ(x).
+__device__ inline float silu_slope(float x, float s) { return s * fmaf(x, 1 - s, 1.0f); }
+
+/// log(1 + eˣ): max(x, 0) + log1p(e^−|x|), log1p(y) = 2 artanh(y / (2 + y)) as a series (argument ≤ 1/3),
+/// which keeps the relative accuracy for small steps.
+__device__ inline float softplus(float x) {
+  const float y = exp2_approx(-log2_e * fabsf(x));
+  const float r = __fdividef(y, 2 + y), r2 = r * r;
+  float series = 1.0f / 15;
+  series = fmaf(series, r2, 1.0f / 13);
+  series = fmaf(series, r2, 1.0f / 11);
+  series = fmaf(series, r2, 1.0f / 9);
+  series = fmaf(series, r2, 1.0f / 7);
+  series = fmaf(series, r2, 1.0f / 5);
+  series = fmaf(series, r2, 1.0f / 3);
+  return fmaxf(x, 0.0f) + 2 * fmaf(series * r2, r, r);
+}
+
+// -- moving tiles
+// ----------------------------------------------------------------------------------------------
+
+/// Starts copying 16 bytes to shared memory, or zeros if `exists` is not set (`from` must be valid all the
+/// same).
+__device__ inline void copy_quad(float* to, const float* from, bool exists = true) {
+  asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(
+                   static_cast<unsigned>(__cvta_generic_to_shared(to))),
+               "l"(from), "r"(exists ? 16 : 0));
+}
+
+/// Starts copying `count` channels of a tensor into rows; finish with wait_for_copies and a barrier. Columns
+/// that don't exist get zeros. Reads go to the L2 cache, where other blocks' writes are visible.
+template <class Columns>
+__device__ void load_rows(float* rows, TileView tensor, int count, Columns columns) {
+  const int lane = threadIdx.x % 32;
+  for (int q = threadIdx.x / 32; q < columns.quads; q += blockDim.x / 32) {
+    const int sequence = columns.sequence_of(q), quad = columns.quad_in_sequence(q);
+    const bool exists = tensor.has(sequence, quad);
+    const float* const from = exists ? tensor.at(sequence, quad, 0) : tensor.data;
+    for (int row = lane; row < count; row += 32)
+      copy_quad(rows + row * columns.stride + 4 * q, from + (exists ? 4 * row : 0), exists);
+  }
+}
+
+__device__ inline void wait_for_copies() { asm volatile("cp.async.wait_all;" ::: "memory"); }
+
+template <class Columns>
+__device__ void store_rows(TileView tensor, const float* rows, int count, Columns columns) {
+  const int lane = threadIdx.x % 32;
+  for (int q = threadIdx.x / 32; q < columns.quads; q += blockDim.x / 32) {
+    const int sequence = columns.sequence_of(q), quad = columns.quad_in_sequence(q);
+    if (!tensor.has(sequence, quad)) continue;
+    for (int row = lane; row < count; row += 32)
+      __stcg(reinterpret_cast<float4*>(tensor.at(sequence, quad, row)),
+             quad_at(rows + row * columns.stride + 4 * q));
+  }
+}
+
+/// Calls f(row, quad) for every quad of `count` rows, spread over the block.
+template <class Columns, class F>
+__device__ void for_each_quad(int count, Columns columns, F f) {
+  for (int i = threadIdx.x; i < count * columns.quads; i += blockDim.x)
+    f(i / columns.quads, i % columns.quads);
+}
+
+// -- dense layers
+// ----------------------------------------------------------------------------------------------
+
+/// OUTS consecutive weights of a row.
+template <int OUTS>
+__device__ void load_weights(float (&w)[OUTS], const float* from) {
+  if constexpr (OUTS == 2) {
+    const float2 pair = *reinterpret_cast<const float2*>(from);
+    w[0] = pair.x, w[1] = pair.y;
+  } else {
+#pragma unroll
+    for (int i = 0; i < OUTS; i += 4) {
+      const float4 quad = quad_at(from + i);
+      w[i] = quad.x, w[i + 1] = quad.y, w[i + 2] = quad.z, w[i + 3] = quad.w;
+    }
+  }
+}
+
+/// out_o = Σ_k weight[k][o] · in_k for every column; weight (n_in, ld) in shared memory, ld a multiple of
+/// OUTS. A thread takes one quad of columns and OUTS outputs; finish(o, quad, sum) receives them.
+template <int OUTS, class Columns, class Finish>
+__device__ void multiply(const float* weight, int ld, int n_in, int n_out, const float* in, Columns columns,
+                         Finish finish) {
+  const int tiles = (n_out + OUTS - 1) / OUTS * columns.quads;
+  for (int tile = threadIdx.x; tile < tiles; tile += blockDim.x) {
+    const int q = tile % columns.quads, o = tile / columns.quads * OUTS;
+    float4 sums[OUTS];
+#pragma unroll
+    for (int i = 0; i < OUTS; ++i) sums[i] = splat(0);
+    const float* a = in + 4 * q;
+    const float* w = weight + o;
+#pragma unroll 4
+    for (int k = 0; k < n_in; ++k, a += columns.stride, w += ld) {
+      const float4 value = quad_at(a);
+      float weights[OUTS];
+      load_weights(weights, w);
+#pragma unroll
+      for (int i = 0; i < OUTS; ++i) sums[i] = fma4(weights[i], value, sums[i]);
+    }
+#pragma unroll
+    for (int i = 0; i < OUTS; ++i)
+      if (o + i < n_out) finish(o + i, q, sums[i]);
+  }
+}
+
+/// sums[sum + o·ld + i] += Σ_columns out_o · in_i: the weight gradient of a dense layer.
+struct OuterProduct {
+  int out, in;  // rows: places in shared memory, in floats
+  int n_out, n_in;
+  int sum, ld;
+
+  __device__ int tiles() const { return (n_out + 3) / 4 * ((n_in + 3) / 4); }
+};
+
+/// One 4 × 4 tile of a weight gradient. Its rows lie a quarter of the matrix apart, so that neighbouring
+/// threads read neighbouring rows, which are in different banks.
+template <class Columns>
+__device__ void outer_product_tile(const OuterProduct& job, int tile, const float* shared, float* sums,
+                                   Columns columns) {
+  const int out_step = (job.n_out + 3) / 4, in_step = (job.n_in + 3) / 4;
+  const int out_first = tile / in_step, in_first = tile - out_first * in_step;
+  const float *out[4], *in[4];
+#pragma unroll
+  for (int i = 0; i < 4; ++i) {
+    out[i] = shared + job.out + min(out_first + i * out_step, job.n_out - 1) * columns.stride;
+    in[i] = shared + job.in + min(in_first + i * in_step, job.n_in - 1) * columns.stride;
+  }
+  float products[4][4] = {};
+#pragma unroll 3
+  for (int q = 0; q < columns.quads; ++q) {
+    float4 a[4], b[4];
+#pragma unroll
+    for (int i = 0; i < 4; ++i) a[i] = quad_at(out[i] + 4 * q), b[i] = quad_at(in[i] + 4 * q);
+#pragma unroll
+    for (int i = 0; i < 4; ++i)
+#pragma unroll
+      for (int j = 0; j < 4; ++j) {
+        products[i][j] = fmaf(a[i].x, b[j].x, products[i][j]);
+        products[i][j] = fmaf(a[i].y, b[j].y, products[i][j]);
+        products[i][j] = fmaf(a[i].z, b[j].z, products[i][j]);
+        products[i][j] = fmaf(a[i].w, b[j].w, products[i][j]);
+      }
+  }
+#pragma unroll
+  for (int i = 0; i < 4; ++i)
+#pragma unroll
+    for (int j = 0; j < 4; ++j) {
+      const int o = out_first + i * out_step, k = in_first + j * in_step;
+      if (o < job.n_out && k < job.n_in) sums[job.sum + o * job.ld + k] += products[i][j];
+    }
+}
+
+/// All tiles of all jobs (in shared memory), dealt out to the threads one after the other.
+template <class Columns>
+__device__ void outer_products(const OuterProduct* jobs, int count, const float* shared, float* sums,
+                               Columns columns) {
+  for (int tile = threadIdx.x, job = 0, first = 0;; tile += blockDim.x) {
+    while (job < count && tile - first >= jobs[job].tiles()) first += jobs[job++].tiles();
+    if (job == count) return;
+    outer_product_tile(jobs[job], tile - first, shared, sums, columns);
+  }
+}
+
+/// Sums over the columns of a row, eight threads a row: `collect(row, quad, sums)` adds a quad's share to the
+/// thread's VALUES sums, `finish(row, sums)` is called once a row with the totals.
+template <int VALUES, class Columns, class Collect, class Finish>
+__device__ void sum_columns(int rows, Columns columns, Collect collect, Finish finish) {
+  const int part = threadIdx.x % 8;
+  const int rounded = (rows + 3) / 4 * 4;  // whole warps take part in the shuffles
+  for (int row = threadIdx.x / 8; row < rounded; row += blockDim.x / 8) {
+    float sums[VALUES] = {};
+    if (row < rows)
+      for (int q = part; q < columns.quads; q += 8) collect(row, q, sums);
+#pragma unroll
+    for (int distance = 1; distance < 8; distance *= 2)
+#pragma unroll
+      for (int i = 0; i < VALUES; ++i) sums[i] += __shfl_xor_sync(0xffffffffu, sums[i], distance);
+    if (row < rows && part == 0) finish(row, sums);
+  }
+}
+
+// -- layer norm
+// ------------------------------------------------------------------------------------------------
+
+/// Four threads a column. Each calls f(column, part, exists) for channels part, part + 4, ...; whole warps
+/// take part, also where the column does not exist.
+template <class Columns, class F>
+__device__ void for_each_column(Columns columns, F f) {
+  const int count = 4 * columns.quads, rounded = (count + 7) / 8 * 8;
+  for (int column = threadIdx.x / 4; column < rounded; column += blockDim.x / 4)
+    f(min(column, count - 1), threadIdx.x % 4, column < count);
+}
+
+__device__ inline float sum_of_four_threads(float value) {
+  value += __shfl_xor_sync(0xffffffffu, value, 1);
+  return value + __shfl_xor_sync(0xffffffffu, value, 2);
+}
+
+/// out = weight · (in − μ) · scale + bias over the `count` channels of a column, scale = 1/√(variance +
+/// 1e-5). A non-null `normalised` gets (in − μ) · scale (it may be `in`), `scales` (columns) the scale.
+template <class Columns>
+__device__ void layer_norm_forward(float* out, float* normalised, float* scales, const float* in,
+                                   const float* weight, const float* bias, int count, Columns columns) {
+  for_each_column(columns, [&](int column, int part, bool exists) {
+    float total = 0;
+    for (int i = part; i < count; i += 4) total += in[i * columns.stride + column];
+    const float mean = sum_of_four_threads(total) / static_cast<float>(count);
+    float squares = 0;
+    for (int i = part; i < count; i += 4) {
+      const float difference = in[i * columns.stride + column] - mean;
+      squares = fmaf(difference, difference, squares);
+    }
+    const float scale = rsqrtf(sum_of_four_threads(squares) / static_cast<float>(count) + 1e-5f);
+    if (!exists) return;
+    if (scales && part == 0) scales[column] = scale;
+    for (int i = part; i < count; i += 4) {
+      const float n = (in[i * columns.stride + column] - mean) * scale;
+      if (normalised) normalised[i * columns.stride + column] = n;
+      out[i * columns.stride + column] = fmaf(weight[i], n, bias[i]);
+    }
+  });
+}
+
+/// d_in = d_residual + scale (g − mean(g) − n mean(g n)), g = weight · d_out, n the normalised input.
+/// d_residual may be null; d_in may be d_out.
+template <class Columns>
+__device__ void layer_norm_backward(float* d_in, const float* d_residual, const float* d_out,
+                                    const float* normalised, const float* scales, const float* weight,
+                                    int count, Columns columns) {
+  for_each_column(columns, [&](int column, int part, bool exists) {
+    float total = 0, total_normalised = 0;
+    for (int i = part; i < count; i += 4) {
+      const float g = __fmul_rn(weight[i], d_out[i * columns.stride + column]);
+      total += g;
+      total_normalised = fmaf(g, normalised[i * columns.stride + column], total_normalised);
+    }
+    const float mean = sum_of_four_threads(total) / static_cast<float>(count);
+    const float mean_normalised = sum_of_four_threads(total_normalised) / static_cast<float>(count);
+    if (!exists) return;
+    for (int i = part; i < count; i += 4) {
+      const int at = i * columns.stride + column;
+      const float g =
+          __fmul_rn(weight[i], d_out[at]);  // rounded, as in the mean: one channel has no gradient
+      const float d = scales[column] * (g - mean - normalised[at] * mean_normalised);
+      d_in[at] = d_residual ? d_residual[at] + d : d;
+    }
+  });
+}
+
+}  // namespace mac::cuda

@@ -1,0 +1,41 @@
+#include "network/cuda/device.hpp"
+
+#include <mac/cuda.hpp>
+
+namespace mac {
+
+bool cuda_compiled() { return true; }
+
+std::string cuda_unavailable() {
+  int devices = 0;
+  const cudaError_t status = cudaGetDeviceCount(&devices);
+  if (status == cudaSuccess && devices > 0) return "";
+  cudaGetLastError();
+  return fmt::format("no CUDA device can be used: {}",
+                     status == cudaSuccess ? "none was found" : cudaGetErrorString(status));
+}
+
+std::string cuda_description() {
+  const std::string version = fmt::format("CUDA {}.{}", CUDART_VERSION / 1000, CUDART_VERSION / 10 % 100);
+  if (!cuda_unavailable().empty()) return version + " (no device on this machine)";
+  cudaDeviceProp properties;
+  cuda::check(cudaGetDeviceProperties(&properties, 0), "asking for its name");
+  return fmt::format("{} ({})", version, properties.name);
+}
+
+namespace cuda {
+
+const SharedMemory& shared_memory() {
+  static const SharedMemory memory = [] {
+    if (const std::string reason = cuda_unavailable(); !reason.empty()) throw Error(reason);
+    cudaDeviceProp properties;
+    check(cudaGetDeviceProperties(&properties, 0), "asking for its properties");
+    return SharedMemory{properties.sharedMemPerBlockOptin, properties.sharedMemPerMultiprocessor,
+                        properties.reservedSharedMemPerBlock};
+  }();
+  return memory;
+}
+
+}  // namespace cuda
+
+}  // namespace mac

@@ -1,0 +1,83 @@
+// The CUDA runtime behind exceptions and owners.
+#pragma once
+
+#include <cuda_runtime.h>
+
+#include <cstddef>
+#include <mac/error.hpp>
+#include <utility>
+
+#include "network/cuda/plan.hpp"
+
+namespace mac::cuda {
+
+inline void check(cudaError_t status, const char* what) {
+  if (status != cudaSuccess)
+    throw Error("the CUDA device failed while {}: {}", what, cudaGetErrorString(status));
+}
+
+/// After a launch: what the launch itself reports, without waiting for the device.
+inline void check_launch(const char* what) { check(cudaGetLastError(), what); }
+
+const SharedMemory& shared_memory();  // of the current device; throws Error without one
+
+/// Numbers in device memory; grows on demand and never copies.
+template <class T>
+class DeviceArray {
+ public:
+  DeviceArray() = default;
+  explicit DeviceArray(std::size_t count) { reserve(count); }
+  DeviceArray(DeviceArray&& other) noexcept
+      : data_(std::exchange(other.data_, nullptr)), count_(std::exchange(other.count_, 0)) {}
+  DeviceArray& operator=(DeviceArray&& other) noexcept {
+    std::swap(data_, other.data_);
+    std::swap(count_, other.count_);
+    return *this;
+  }
+  ~DeviceArray() { cudaFree(data_); }
+
+  /// At least `count` numbers; their values are undefined afterwards.
+  void reserve(std::size_t count) {
+    if (count <= count_) return;
+    cudaFree(std::exchange(data_, nullptr));
+    count_ = 0;
+    const std::size_t bytes = count * sizeof(T);
+    if (cudaMalloc(&data_, bytes) != cudaSuccess) {
+      cudaGetLastError();  // the error is ours now
+      throw Error("the CUDA device has no {} MiB left: take a smaller batch or shorter sequences",
+                  bytes >> 20);
+    }
+    count_ = count;
+  }
+
+  T* data() const { return data_; }
+  std::size_t size() const { return count_; }
+
+  void upload(const T* from, std::size_t count, cudaStream_t stream) {
+    reserve(count);
+    check(cudaMemcpyAsync(data_, from, count * sizeof(T), cudaMemcpyHostToDevice, stream), "copying to it");
+  }
+  void download(T* to, std::size_t count, cudaStream_t stream) const {
+    check(cudaMemcpyAsync(to, data_, count * sizeof(T), cudaMemcpyDeviceToHost, stream), "copying from it");
+  }
+
+ private:
+  T* data_ = nullptr;
+  std::size_t count_ = 0;
+};
+
+class Stream {
+ public:
+  Stream() { check(cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking), "creating a stream"); }
+  Stream(const Stream&) = delete;
+  Stream& operator=(const Stream&) = delete;
+  ~Stream() { cudaStreamDestroy(stream_); }
+
+  operator cudaStream_t() const { return stream_; }
+  void wait() const { check(cudaStreamSynchronize(stream_), "running the network"); }
+
+ private:
+  cudaStream_t stream_ = nullptr;
+};
+
+}  // namespace mac::cuda

@@ -1,0 +1,198 @@
+#include "network/cuda/device_network.hpp"
+
+#include <string>
+
+namespace mac::cuda {
+
+namespace {
+
+int quads_of(SequenceDims dims) { return static_cast<int>((dims.time + 3) / 4); }
+
+/// Offset of a tensor of blocks.0 within the block.
+int offset_in_block(const ParameterLayout& layout, const char* name) {
+  return static_cast<int>(layout.at(std::string("blocks.0.") + name).offset -
+                          layout.at("blocks.0.norm.weight").offset);
+}
+
+}  // namespace
+
+DeviceNetwork::DeviceNetwork(const NetworkShape& shape, std::size_t models)
+    : shape_(shape),
+      layout_(shape),
+      models_(models),
+      first_block_(layout_.at("blocks.0.norm.weight").offset),
+      block_size_((layout_.at("norm.weight").offset - first_block_) / shape.n_blocks) {
+  shape.kind == LayerKind::mamba ? plan_mamba() : plan_gru();
+  const std::size_t end_bytes = largest_end_bytes(ends(nullptr, {1, 1}));
+  if (end_bytes > shared_memory().per_block)
+    throw Error(
+        "a network with d_in {}, d_out {} and d_model {} does not fit the CUDA engine: use the CPU engine",
+        shape.d_in, shape.d_out, shape.d_model);
+}
+
+void DeviceNetwork::plan_mamba() {
+  const auto offset = [&](const char* name) { return offset_in_block(layout_, name); };
+  mamba_offsets_ = {offset("norm.weight"),           offset("norm.bias"),
+                    offset("mamba.in_proj.weight"),  offset("mamba.conv1d.weight"),
+                    offset("mamba.conv1d.bias"),     offset("mamba.x_proj.weight"),
+                    offset("mamba.dt_proj.weight"),  offset("mamba.dt_proj.bias"),
+                    offset("mamba.A_log"),           offset("mamba.D"),
+                    offset("mamba.out_proj.weight"), static_cast<int>(block_size_)};
+  for (const int states_per_thread : {3, 4}) {
+    mamba_sizes_ = {static_cast<int>(shape_.d_model), static_cast<int>(shape_.d_inner()),
+                    static_cast<int>(shape_.d_state), static_cast<int>(shape_.dt_rank()), states_per_thread};
+    if (mamba_sizes_.padded_state() < mamba_sizes_.d_state) continue;
+    const auto forward = plan_mamba_forward(mamba_sizes_, shared_memory());
+    const auto backward = plan_mamba_backward(mamba_sizes_, mamba_offsets_.size, shared_memory());
+    if (!forward || !backward) continue;
+    forward_plan_ = *forward, backward_plan_ = *backward;
+    return;
+  }
+  throw Error(
+      "a Mamba network with d_model {} and d_state {} does not fit the CUDA engine: use the CPU engine",
+      shape_.d_model, shape_.d_state);
+}
+
+void DeviceNetwork::plan_gru() {
+  const auto offset = [&](const char* name) { return offset_in_block(layout_, name); };
+  gru_offsets_ = {offset("norm.weight"),        offset("norm.bias"),      offset("gru.weight_ih_l0"),
+                  offset("gru.weight_hh_l0"),   offset("gru.bias_ih_l0"), offset("gru.bias_hh_l0"),
+                  static_cast<int>(block_size_)};
+  gru_sizes_ = {static_cast<int>(shape_.d_model)};
+  const auto forward = plan_gru_forward(gru_sizes_, shared_memory());
+  const auto backward = plan_gru_backward(gru_sizes_, gru_offsets_.size, shared_memory());
+  if (!forward || !backward)
+    throw Error("a GRU network with d_model {} does not fit the CUDA engine (at most {}): use the CPU engine",
+                shape_.d_model, largest_gru);
+  forward_plan_ = *forward, backward_plan_ = *backward;
+}
+
+EndsProblem DeviceNetwork::ends(const float* parameters, SequenceDims dims) const {
+  return {static_cast<int>(shape_.d_in),
+          static_cast<int>(shape_.d_out),
+          static_cast<int>(shape_.d_model),
+          static_cast<int>(models_),
+          static_cast<int>(dims.batch),
+          static_cast<int>(dims.time),
+          quads_of(dims),
+          parameters,
+          layout_.size(),
+          layout_.at("input_proj.weight").offset,
+          layout_.at("input_proj.bias").offset,
+          layout_.at("norm.weight").offset};
+}
+
+std::size_t DeviceNetwork::h_size(SequenceDims dims) const {
+  return models_ * dims.batch * static_cast<std::size_t>(quads_of(dims)) * shape_.d_model * 4;
+}
+
+/// What the problems of both kinds of layer have in common.
+template <class Problem>
+Problem DeviceNetwork::blocks(const float* parameters, SequenceDims dims, const float* initial_state,
+                              DeviceTape* tape, cudaStream_t stream) {
+  Problem problem{};
+  problem.models = static_cast<int>(models_), problem.batch = static_cast<int>(dims.batch);
+  problem.layers = static_cast<int>(shape_.n_blocks);
+  problem.time = static_cast<int>(dims.time), problem.quads = quads_of(dims);
+  problem.parameters = parameters, problem.parameter_count = layout_.size(),
+  problem.first_block = first_block_;
+  problem.initial_state = initial_state;
+  if (tape) {
+    tape->h.reserve((shape_.n_blocks + 1) * h_size(dims));
+    problem.h = tape->h.data(), problem.h_layer_stride = h_size(dims);
+  } else {
+    h_.reserve(h_size(dims));
+    problem.h = h_.data();
+  }
+  const std::size_t counters = 1 + models_ * dims.batch * shape_.n_blocks;  // at most one group a sequence
+  counters_.reserve(counters);
+  problem.counters = counters_.data();
+  check(cudaMemsetAsync(counters_.data(), 0, counters * sizeof(int), stream), "clearing counters");
+  return problem;
+}
+
+MambaProblem DeviceNetwork::mamba(const float* parameters, SequenceDims dims, const float* initial_state,
+                                  DeviceTape* tape, cudaStream_t stream) {
+  auto problem = blocks<MambaProblem>(parameters, dims, initial_state, tape, stream);
+  problem.sizes = mamba_sizes_, problem.offsets = mamba_offsets_;
+  problem.checkpoint_quads = backward_plan_.length;
+  if (!tape) return problem;
+  const std::size_t stages = models_ * dims.batch * shape_.n_blocks;
+  tape->activations.reserve(stages * static_cast<std::size_t>(problem.quads * mamba_sizes_.tape_rows()) * 4);
+  tape->checkpoints.reserve(
+      stages * static_cast<std::size_t>(problem.checkpoint_count() * mamba_sizes_.state_count()));
+  problem.tape = tape->activations.data(), problem.checkpoints = tape->checkpoints.data();
+  return problem;
+}
+
+GruProblem DeviceNetwork::gru(const float* parameters, SequenceDims dims, const float* initial_state,
+                              DeviceTape* tape, cudaStream_t stream) {
+  auto problem = blocks<GruProblem>(parameters, dims, initial_state, tape, stream);
+  problem.sizes = gru_sizes_, problem.offsets = gru_offsets_;
+  if (!tape) return problem;
+  tape->activations.reserve(models_ * dims.batch * shape_.n_blocks *
+                            static_cast<std::size_t>(problem.quads * gru_sizes_.tape_rows()) * 4);
+  problem.tape = tape->activations.data();
+  return problem;
+}
+
+void DeviceNetwork::forward(const float* parameters, SequenceDims dims, const float* x, float* y,
+                            const float* initial_state, float* final_state, DeviceTape* tape,
+                            cudaStream_t stream) {
+  const EndsProblem end = ends(parameters, dims);
+  const auto run = [&](const auto& problem, auto launch) {
+    launch_input_forward(end, x, problem.h, stream);
+    launch(problem, forward_plan_, stream);
+    launch_output_forward(end, problem.h + shape_.n_blocks * problem.h_layer_stride, y, stream);
+  };
+  if (shape_.kind == LayerKind::mamba)
+    run(MambaForward{mamba(parameters, dims, initial_state, tape, stream), final_state},
+        launch_mamba_forward);
+  else
+    run(GruForward{gru(parameters, dims, initial_state, tape, stream), final_state}, launch_gru_forward);
+  check_launch("starting a forward pass");
+  if (tape) tape->dims = dims;
+}
+
+void DeviceNetwork::backward(const float* parameters, SequenceDims dims, const float* x,
+                             const float* initial_state, const float* d_y, DeviceTape& tape,
+                             const Gradients<float>& gradients, bool add, cudaStream_t stream) {
+  if (tape.dims.batch != dims.batch || tape.dims.time != dims.time)
+    throw Error("the tape holds a forward pass of {} × {} steps, the backward pass asks for {} × {}",
+                tape.dims.batch, tape.dims.time, dims.batch, dims.time);
+  const EndsProblem end = ends(parameters, dims);
+  const int groups = backward_plan_.groups(static_cast<int>(dims.batch));
+  const int block_parameters = static_cast<int>(shape_.n_blocks * block_size_);
+  const std::size_t tail_partials = models_ * end_blocks * static_cast<std::size_t>(end.tail_size());
+  const std::size_t input_partials = models_ * end_blocks * static_cast<std::size_t>(end.input_size());
+  partials_.reserve(tail_partials + input_partials +
+                    models_ * static_cast<std::size_t>(groups * block_parameters));
+  float* const of_tail = partials_.data();
+  float* const of_input = of_tail + tail_partials;
+  float* const of_blocks = of_input + input_partials;
+  d_h_.reserve(h_size(dims));
+
+  const auto run = [&](auto problem, auto launch) {
+    problem.d_h = d_h_.data(), problem.partials = of_blocks;
+    problem.d_final_state = gradients.final_state, problem.d_initial_state = gradients.initial_state;
+    launch_output_backward(end, problem.h + shape_.n_blocks * problem.h_layer_stride, d_y, problem.d_h,
+                           of_tail, stream);
+    launch(problem, backward_plan_, stream);
+    launch_input_backward(end, x, problem.d_h, gradients.x, of_input, stream);
+  };
+  if (shape_.kind == LayerKind::mamba)
+    run(MambaBackward{mamba(parameters, dims, initial_state, &tape, stream)}, launch_mamba_backward);
+  else
+    run(GruBackward{gru(parameters, dims, initial_state, &tape, stream)}, launch_gru_backward);
+
+  const auto reduce = [&](const float* partials, int parts, int count, std::size_t offset) {
+    launch_reduce_partials(partials, static_cast<int>(models_), parts, count, gradients.parameters + offset,
+                           layout_.size(), add, stream);
+  };
+  reduce(of_tail, end_blocks, end.tail_size(), end.tail);
+  reduce(of_blocks, groups, block_parameters, first_block_);
+  reduce(of_input, end_blocks, end.input_size(), end.input_weight);
+  check_launch("starting a backward pass");
+}
+
+}  // namespace mac::cuda

@@ -1,0 +1,97 @@
+// What the Mamba kernels are told: sizes, where the parameters lie, and the arrays in device memory.
+#pragma once
+
+#include <cuda_runtime.h>
+
+#include <cstddef>
+#include <optional>
+
+#include "network/cuda/plan.hpp"
+
+namespace mac::cuda {
+
+struct MambaSizes {
+  int d_model, d_inner, d_state, rank;
+  int states_per_thread;  // four threads share the states of a channel; missing states have B = C = 0
+
+  __host__ __device__ int padded_state() const { return 4 * states_per_thread; }
+  /// Rows of x_proj's output: dt, then B and C padded.
+  __host__ __device__ int projected() const { return rank + 2 * padded_state(); }
+  /// Rows of the tape: x, z, x_proj's output.
+  __host__ __device__ int tape_rows() const { return 2 * d_inner + projected(); }
+  __host__ __device__ int state_count() const { return d_inner * padded_state(); }
+};
+/// The same with the number of states a thread takes known at compile time.
+template <int S>
+struct AnyMambaSizes : MambaSizes {
+  static constexpr int states_per_thread = S;
+  __host__ __device__ explicit AnyMambaSizes(const MambaSizes& sizes) : MambaSizes(sizes) {}
+};
+
+/// All sizes known at compile time: loops unroll and addresses are constants. For the networks that are
+/// trained most.
+template <int D_MODEL, int D_STATE>
+struct FixedMambaSizes {
+  static constexpr int d_model = D_MODEL, d_inner = 2 * D_MODEL, d_state = D_STATE,
+                       rank = (D_MODEL + 15) / 16;
+  static constexpr int states_per_thread = (D_STATE + 3) / 4;
+
+  __host__ __device__ explicit constexpr FixedMambaSizes(const MambaSizes&) {}
+  static constexpr __host__ __device__ int padded_state() { return 4 * states_per_thread; }
+  static constexpr __host__ __device__ int projected() { return rank + 2 * padded_state(); }
+  static constexpr __host__ __device__ int tape_rows() { return 2 * d_inner + projected(); }
+  static constexpr __host__ __device__ int state_count() { return d_inner * padded_state(); }
+};
+
+inline constexpr int largest_d_state = 16;
+
+/// Offsets within the parameters of one block of the network (layer norm and Mamba).
+struct MambaOffsets {
+  int norm_weight, norm_bias, in_proj, conv_weight, conv_bias, x_proj, step_weight, step_bias, A_log, D,
+      out_proj;
+  int size;
+};
+
+/// Both passes. Sequences are numbered through all models: model · batch + sample.
+struct MambaProblem {
+  MambaSizes sizes;
+  MambaOffsets offsets;
+  int models, batch, layers;
+  int time, quads;          // quads = ceil(time / 4)
+  int checkpoint_quads;     // length of a chunk of the backward pass: the forward pass keeps the state there
+  const float* parameters;  // (model, parameter_count)
+  std::size_t parameter_count;
+  std::size_t first_block;     // offset of blocks.0 in the parameters
+  float* h;                    // (layer + 1 or 1, sequence, quad, d_model, 4): the residual stream
+  std::size_t h_layer_stride;  // 0: one copy, overwritten by each layer
+  float* tape;                 // (layer, sequence, quad, tape_rows, 4), or null
+  float* checkpoints;          // (layer, sequence, checkpoint, state_count), or null
+  const float* initial_state;  // (sequence, layers · layer_state), or null
+  int* counters;               // pipeline_counters() ints, zero
+
+  __host__ __device__ int checkpoint_count() const {
+    return (quads + checkpoint_quads - 1) / checkpoint_quads;
+  }
+};
+
+struct MambaForward : MambaProblem {
+  float* final_state;  // or null
+};
+
+struct MambaBackward : MambaProblem {
+  float* d_h = nullptr;  // (sequence, quad, d_model, 4): gradient of the last layer's output, then of h
+  const float* d_final_state = nullptr;  // or null
+  float* d_initial_state = nullptr;      // or null
+  float* partials = nullptr;  // (model, group, layer, offsets.size): parameter gradients of each block
+};
+
+/// The launches that suit the device, `parameters` being the number of parameters of a layer; none if the
+/// network does not fit its shared memory.
+std::optional<LaunchPlan> plan_mamba_forward(const MambaSizes& sizes, const SharedMemory& memory);
+std::optional<LaunchPlan> plan_mamba_backward(const MambaSizes& sizes, int parameters,
+                                              const SharedMemory& memory);
+
+void launch_mamba_forward(const MambaForward& problem, const LaunchPlan& plan, cudaStream_t stream);
+void launch_mamba_backward(const MambaBackward& problem, const LaunchPlan& plan, cudaStream_t stream);
+
+}  // namespace mac::cuda

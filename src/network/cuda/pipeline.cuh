@@ -1,0 +1,65 @@
+// Blocks of a layer as stages of a pipeline through time.
+//
+// Every (model, group of sequences, layer) has its own thread block, which walks through time chunk by chunk
+// and keeps its recurrent state. When a chunk of its output is in device memory it raises its count of
+// finished chunks; the block of the next layer waits for that. All layers so work at once, each a chunk
+// behind the one it feeds on, in one launch.
+//
+// A block takes its place from a ticket, and a place only waits for earlier ones: the blocks that are running
+// never wait for one that has not started, however many fit on the device.
+#pragma once
+
+#include <cuda_runtime.h>
+
+namespace mac::cuda {
+
+struct Stage {
+  int model, group, layer;
+  int* finished;        // chunks this stage has published
+  const int* upstream;  // chunks the stage before it has published; null for the first
+};
+
+/// The device memory that the blocks of a launch coordinate through; zero before the launch.
+struct PipelineCounters {
+  int* ticket;
+  int* finished;  // (model, group, layer)
+};
+
+enum class Direction { forward, backward };
+
+/// Called by all threads of the block; `shared` is one word of shared memory.
+__device__ inline Stage take_stage(PipelineCounters counters, int groups, int layers, Direction direction,
+                                   int* shared) {
+  if (threadIdx.x == 0) *shared = atomicAdd(counters.ticket, 1);
+  __syncthreads();
+  const int ticket = *shared, depth = ticket % layers, column = ticket / layers;
+  const bool forward = direction == Direction::forward;
+  const int layer = forward ? depth : layers - 1 - depth;
+  int* const finished = counters.finished + column * layers + layer;
+  return {column / groups, column % groups, layer, finished,
+          depth == 0 ? nullptr : finished + (forward ? -1 : 1)};
+}
+
+/// Returns when the upstream stage has published more than `chunk` chunks; ends in a barrier.
+__device__ inline void wait_for_chunk(const Stage& stage, int chunk) {
+  if (stage.upstream && threadIdx.x == 0) {
+    int finished;
+    for (;;) {
+      asm volatile("ld.acquire.gpu.global.s32 %0, [%1];" : "=r"(finished) : "l"(stage.upstream) : "memory");
+      if (finished > chunk) break;
+      __nanosleep(40);
+    }
+  }
+  __syncthreads();
+}
+
+/// Says that `count` chunks are in device memory; begins with a barrier.
+__device__ inline void publish_chunks(const Stage& stage, int count) {
+  __syncthreads();
+  if (threadIdx.x == 0) {
+    __threadfence();
+    asm volatile("st.release.gpu.global.s32 [%0], %1;" ::"l"(stage.finished), "r"(count) : "memory");
+  }
+}
+
+}  // namespace mac::cuda

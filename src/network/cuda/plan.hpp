@@ -1,0 +1,58 @@
+// How a launch of the pipeline (pipeline.cuh) cuts the work. Each kernel is compiled for a few lengths of
+// chunk and numbers of sequences a block; the first that fits the device is taken.
+#pragma once
+
+#include <cstddef>
+#include <optional>
+#include <span>
+
+namespace mac::cuda {
+
+/// The device's shared memory, in bytes.
+struct SharedMemory {
+  std::size_t per_block, per_multiprocessor, reserved;
+
+  /// What a block may take if `blocks` of them are to share a multiprocessor.
+  std::size_t budget(int blocks) const {
+    const std::size_t share = per_multiprocessor / static_cast<std::size_t>(blocks) - reserved;
+    return share < per_block ? share : per_block;
+  }
+};
+
+struct LaunchPlan {
+  int variant;  // place in the kernel's table
+  int threads;
+  int sequences;      // of a block
+  int length;         // quads of a chunk
+  bool shared_sums;   // backward: parameter gradients are summed in shared memory (else in device memory)
+  std::size_t bytes;  // of shared memory
+
+  int groups(int batch) const { return (batch + sequences - 1) / sequences; }
+};
+
+/// One compiled form of a kernel.
+template <class Kernel, class Sizes>
+struct Variant {
+  Kernel kernel;
+  std::size_t (*bytes)(const Sizes&, int shared_sums);
+  int threads, sequences, length;
+  int blocks;                    // that share a multiprocessor
+  int units;                     // Mamba: states of a channel and thread; GRU: units it has room for
+  int d_model = 0, d_state = 0;  // sizes it was compiled for; 0: any
+};
+
+/// The first variant that fits and passes `suits`; with room for `sums` parameter gradients if possible.
+template <class Kernel, class Sizes, class Suits>
+std::optional<LaunchPlan> choose(std::span<const Variant<Kernel, Sizes>> variants, const Sizes& sizes,
+                                 int sums, const SharedMemory& memory, Suits suits) {
+  for (std::size_t i = 0; i < variants.size(); ++i) {
+    const auto& v = variants[i];
+    if (!suits(v)) continue;
+    for (const int shared_sums : {sums, 0})
+      if (const std::size_t bytes = v.bytes(sizes, shared_sums); bytes <= memory.budget(v.blocks))
+        return LaunchPlan{static_cast<int>(i), v.threads, v.sequences, v.length, shared_sums > 0, bytes};
+  }
+  return std::nullopt;
+}
+
+}  // namespace mac::cuda
