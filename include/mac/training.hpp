@@ -7,10 +7,14 @@
 
 namespace mac {
 
+/// Where the network is trained. A checkpoint of one goes on on the other.
+enum class Device { cpu, cuda };
+
 struct TrainOptions {
   int threads = 0;  // 0: all cores
   bool quiet = false;
   bool resume = false;  // go on from the checkpoint beside the model, if there is one
+  Device device = Device::cpu;
 };
 
 /// The files of a training whose result is `model` ("runs/mac.safetensors").

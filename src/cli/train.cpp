@@ -24,6 +24,7 @@ struct TrainRequest {
   std::int64_t seed = -1;
   std::string seeds;
   bool resume = false;
+  std::string device = "cpu";
 };
 
 /// "0:5" is 0, 1, 2, 3, 4.
@@ -92,8 +93,9 @@ void run(const TrainRequest& request) {
       continue;
     }
     const TrainingPlan& training = plan.network->training;
-    const TrainingResult result =
-        train(experiment, plan, data, path, {request.common.threads, request.common.quiet, request.resume});
+    const TrainingResult result = train(experiment, plan, data, path,
+                                        {request.common.threads, request.common.quiet, request.resume,
+                                         request.device == "cuda" ? Device::cuda : Device::cpu});
     fmt::print("{}: {} steps of {:.3g} s", path, training.steps(), result.seconds_per_step);
     if (!std::isnan(result.best_validation))
       fmt::print(", best at step {} with a validation {} of {:.4g}", result.best_step,
@@ -135,6 +137,9 @@ void add_train(CLI::App& program) {
       ->excludes(seed)
       ->type_name("A:B");
   command->add_flag("--resume", request->resume, "Go on from the last checkpoint, if there is one");
+  command->add_option("--device", request->device, "Where the networks are trained: cpu (default) or cuda")
+      ->check(CLI::IsMember({"cpu", "cuda"}))
+      ->type_name("DEVICE");
   add_common(*command, request->common, false);
   command->callback([request] { run(*request); });
 }

@@ -3,9 +3,11 @@
 #include <chrono>
 #include <cmath>
 #include <filesystem>
+#include <mac/cuda.hpp>
 #include <mac/error.hpp>
 #include <mac/progress.hpp>
 #include <mac/training.hpp>
+#include <type_traits>
 
 #include "training/adamw.hpp"
 #include "training/checkpoint.hpp"
@@ -36,6 +38,15 @@ double longest_horizon(const TrainingPlan& plan) {
 }
 
 template <class T>
+std::unique_ptr<SequenceEngine<T>> make_engine(const NetworkShape& shape, Device device, int threads) {
+  if (device == Device::cpu) return make_cpu_engine<T>(shape, threads);
+  if constexpr (std::is_same_v<T, float>)
+    return make_cuda_engine(shape);
+  else
+    throw UsageError("the CUDA engine trains in float32: leave out float64 = true, or train on the CPU");
+}
+
+template <class T>
 class Trainer {
  public:
   Trainer(const Experiment& experiment, const ModelPlan& model, const DataFile& data, const std::string& path,
@@ -52,7 +63,7 @@ class Trainer {
         normalisation_(fit_normalisation(train_, *experiment.system, plan_.normalisation, plan_.held.target,
                                          usable_times(train_, longest_horizon(plan_), step()))),
         context_{*experiment.system, normalisation_, plan_.held, step(), threads_},
-        engine_(make_cpu_engine<T>(shape_, threads_)) {
+        engine_(make_engine<T>(shape_, options.device, threads_)) {
     if (plan_.select == Selection::last) return;
     if (!data.has("validation"))
       throw UsageError("{}: has no validation split to select the weights by; say select = \"last\"",

@@ -289,16 +289,17 @@ __device__ inline float sum_of_four_threads(float value) {
 template <class Columns>
 __device__ void layer_norm_forward(float* out, float* normalised, float* scales, const float* in,
                                    const float* weight, const float* bias, int count, Columns columns) {
+  const float share = 1.0f / static_cast<float>(count);
   for_each_column(columns, [&](int column, int part, bool exists) {
     float total = 0;
     for (int i = part; i < count; i += 4) total += in[i * columns.stride + column];
-    const float mean = sum_of_four_threads(total) / static_cast<float>(count);
+    const float mean = sum_of_four_threads(total) * share;
     float squares = 0;
     for (int i = part; i < count; i += 4) {
       const float difference = in[i * columns.stride + column] - mean;
       squares = fmaf(difference, difference, squares);
     }
-    const float scale = rsqrtf(sum_of_four_threads(squares) / static_cast<float>(count) + 1e-5f);
+    const float scale = rsqrtf(fmaf(sum_of_four_threads(squares), share, 1e-5f));
     if (!exists) return;
     if (scales && part == 0) scales[column] = scale;
     for (int i = part; i < count; i += 4) {
@@ -315,6 +316,7 @@ template <class Columns>
 __device__ void layer_norm_backward(float* d_in, const float* d_residual, const float* d_out,
                                     const float* normalised, const float* scales, const float* weight,
                                     int count, Columns columns) {
+  const float share = 1.0f / static_cast<float>(count);
   for_each_column(columns, [&](int column, int part, bool exists) {
     float total = 0, total_normalised = 0;
     for (int i = part; i < count; i += 4) {
@@ -322,8 +324,8 @@ __device__ void layer_norm_backward(float* d_in, const float* d_residual, const 
       total += g;
       total_normalised = fmaf(g, normalised[i * columns.stride + column], total_normalised);
     }
-    const float mean = sum_of_four_threads(total) / static_cast<float>(count);
-    const float mean_normalised = sum_of_four_threads(total_normalised) / static_cast<float>(count);
+    const float mean = sum_of_four_threads(total) * share;
+    const float mean_normalised = sum_of_four_threads(total_normalised) * share;
     if (!exists) return;
     for (int i = part; i < count; i += 4) {
       const int at = i * columns.stride + column;

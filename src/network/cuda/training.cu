@@ -1,0 +1,187 @@
+#include <cmath>
+#include <mac/random.hpp>
+
+#include "network/cuda/training.hpp"
+
+namespace mac::cuda {
+
+namespace {
+
+constexpr int threads = 256;
+constexpr int most_components = 64;
+
+/// Philox 4×32-10, as Random123 has it.
+__device__ uint4 philox(uint4 counter, uint2 key) {
+#pragma unroll
+  for (int round = 0; round < 10; ++round) {
+    if (round > 0) key.x += 0x9E3779B9u, key.y += 0xBB67AE85u;
+    const unsigned high0 = __umulhi(0xD2511F53u, counter.x), low0 = 0xD2511F53u * counter.x;
+    const unsigned high1 = __umulhi(0xCD9E8D57u, counter.z), low1 = 0xCD9E8D57u * counter.z;
+    counter = {high1 ^ counter.y ^ key.x, low1, high0 ^ counter.w ^ key.y, low0};
+  }
+  return counter;
+}
+
+/// 53 bits in [0, 1), as RandomStream::uniform().
+__device__ double uniform(unsigned a, unsigned b) {
+  const unsigned long long high = a >> 5, low = b >> 6;
+  return static_cast<double>((high << 26) | low) * 0x1p-53;
+}
+
+/// Numbers 2·pair and 2·pair + 1 of RandomStream(seed, Purpose::noise, stream).normal(): each pair takes one
+/// block of the generator.
+__device__ double2 normal_pair(std::uint64_t seed, std::uint32_t stream, std::uint64_t pair) {
+  const uint4 words = philox({static_cast<unsigned>(pair), static_cast<unsigned>(pair >> 32), stream,
+                              static_cast<unsigned>(Purpose::noise)},
+                             {static_cast<unsigned>(seed), static_cast<unsigned>(seed >> 32)});
+  const double radius = sqrt(-2 * log1p(-uniform(words.x, words.y)));
+  double sine, cosine;
+  sincos(2 * 3.14159265358979323846 * uniform(words.z, words.w), &sine, &cosine);
+  return {radius * cosine, radius * sine};
+}
+
+/// Translation, reflection and shift of one row, as Augmentation::apply.
+__device__ void transform(double (&row)[most_components], const double* from, int count, int modes,
+                          const Sample& sample) {
+  for (int i = 0; i < count; ++i) row[i] = from[(i + sample.shift) % count];
+  for (int k = 0; k < modes; ++k) {
+    double sine, cosine;
+    sincos((k + 1) * sample.angle, &sine, &cosine);
+    const double phi = row[k], psi = row[modes + k];
+    const double turned = phi * cosine - psi * sine;
+    row[k] = sample.reflected ? -turned : turned;
+    row[modes + k] = phi * sine + psi * cosine;
+  }
+}
+
+/// A thread for each time of each sample.
+__global__ void __launch_bounds__(threads)
+    make_batch_kernel(const BatchSource source, const Sample* samples, int time, double noise, float* x,
+                      float* target) {
+  const Sample sample = samples[blockIdx.y];
+  const int t = static_cast<int>(blockIdx.x * threads + threadIdx.x);
+  if (t >= time) return;
+  const std::size_t at = static_cast<std::size_t>(blockIdx.y) * time + t;
+  double row[most_components];
+  transform(row, source.resolved + sample.resolved + static_cast<std::size_t>(t) * source.d_in, source.d_in,
+            source.modes, sample);
+  double2 normals{};
+  for (int i = 0; i < source.d_in; ++i) {
+    double value = (row[i] - source.input_mean[i]) / source.input_scale[i];
+    if (noise > 0) {
+      const std::uint64_t number = static_cast<std::uint64_t>(t) * source.d_in + i;
+      if (i == 0 || number % 2 == 0) normals = normal_pair(sample.seed, sample.stream, number / 2);
+      value += noise * (number % 2 == 0 ? normals.x : normals.y);
+    }
+    x[at * source.d_in + i] = static_cast<float>(value);
+  }
+  transform(row, source.closure + sample.closure + static_cast<std::size_t>(t) * source.d_out, source.d_out,
+            source.modes, sample);
+  for (int i = 0; i < source.d_out; ++i)
+    target[at * source.d_out + i] =
+        static_cast<float>((row[i] - source.output_mean[i]) / source.output_scale[i]);
+}
+
+/// The sum over a block's threads, in a fixed order; valid in thread 0.
+__device__ double block_sum(double value) {
+  __shared__ double values[threads];
+  values[threadIdx.x] = value;
+  __syncthreads();
+  for (int half = threads / 2; half > 0; half /= 2) {
+    if (static_cast<int>(threadIdx.x) < half) values[threadIdx.x] += values[threadIdx.x + half];
+    __syncthreads();
+  }
+  return values[0];
+}
+
+/// A block for each sequence.
+__global__ void __launch_bounds__(threads)
+    closure_loss_kernel(const float* y, const float* target, const double* weights, int numbers, int d_out,
+                        double share, float* d_y, double* sums) {
+  const std::size_t first = static_cast<std::size_t>(blockIdx.x) * numbers;
+  double total = 0;
+  for (int i = threadIdx.x; i < numbers; i += threads) {
+    const double weight = weights[i % d_out];
+    const double error = static_cast<double>(y[first + i]) - static_cast<double>(target[first + i]);
+    total += weight * error * error;
+    d_y[first + i] = static_cast<float>(2 * share * weight * error);
+  }
+  total = block_sum(total);
+  if (threadIdx.x == 0) sums[blockIdx.x] = total;
+}
+
+__global__ void __launch_bounds__(threads)
+    mean_loss_kernel(const double* sums, int batch, double share, double* losses) {
+  double total = 0;
+  for (int i = threadIdx.x; i < batch; i += threads)
+    total += sums[static_cast<std::size_t>(blockIdx.x) * batch + i];
+  total = block_sum(total);
+  if (threadIdx.x == 0) losses[blockIdx.x] = share * total;
+}
+
+__global__ void __launch_bounds__(threads)
+    gradient_norm_kernel(const float* gradient, std::size_t parameters, double* norms) {
+  double total = 0;
+  for (std::size_t i = threadIdx.x; i < parameters; i += threads) {
+    const double g = gradient[blockIdx.x * parameters + i];
+    total += g * g;
+  }
+  total = block_sum(total);
+  if (threadIdx.x == 0) norms[blockIdx.x] = sqrt(total);
+}
+
+__global__ void __launch_bounds__(threads)
+    adamw_kernel(const AdamWStep step, float* parameters, const float* gradient, float* first_moment,
+                 float* second_moment, const double* norms, std::size_t count) {
+  constexpr float beta2 = 0.999f, fresh2 = static_cast<float>(1 - 0.999), epsilon = 1e-8f;
+  const std::size_t i = static_cast<std::size_t>(blockIdx.x) * threads + threadIdx.x;
+  if (i >= count) return;
+  const std::size_t at = blockIdx.y * count + i;
+  const double norm = norms[blockIdx.y];
+  const float g = norm > step.clip ? static_cast<float>(step.clip / norm) * gradient[at] : gradient[at];
+  const float m = first_moment[at] + step.fresh1 * (g - first_moment[at]);
+  const float v = beta2 * second_moment[at] + fresh2 * g * g;
+  first_moment[at] = m;
+  second_moment[at] = v;
+  parameters[at] = step.keep * parameters[at] - step.rate * m / (sqrtf(v) / step.root_correction + epsilon);
+}
+
+unsigned blocks_for(std::size_t count) { return static_cast<unsigned>((count + threads - 1) / threads); }
+
+}  // namespace
+
+void launch_make_batch(const BatchSource& source, const Sample* samples, int count, int time, double noise,
+                       float* x, float* target, cudaStream_t stream) {
+  const dim3 grid(blocks_for(static_cast<std::size_t>(time)), static_cast<unsigned>(count));
+  make_batch_kernel<<<grid, threads, 0, stream>>>(source, samples, time, noise, x, target);
+}
+
+void launch_closure_loss(const float* y, const float* target, const double* weights, int models, int batch,
+                         int time, int d_out, float* d_y, double* sums, double* losses, cudaStream_t stream) {
+  const double share = 1 / (static_cast<double>(batch) * time * d_out);
+  closure_loss_kernel<<<models * batch, threads, 0, stream>>>(y, target, weights, time * d_out, d_out, share,
+                                                              d_y, sums);
+  mean_loss_kernel<<<models, threads, 0, stream>>>(sums, batch, share, losses);
+}
+
+void launch_gradient_norm(const float* gradient, int models, std::size_t parameters, double* norms,
+                          cudaStream_t stream) {
+  gradient_norm_kernel<<<models, threads, 0, stream>>>(gradient, parameters, norms);
+}
+
+AdamWStep adamw_step(std::size_t steps_taken, double lr, double beta1, double weight_decay, double clip) {
+  const double n = static_cast<double>(steps_taken), beta2 = 0.999;
+  return {static_cast<float>(1 - lr * weight_decay), static_cast<float>(1 - beta1),
+          static_cast<float>(lr / (1 - std::pow(beta1, n))),
+          static_cast<float>(std::sqrt(1 - std::pow(beta2, n))), clip};
+}
+
+void launch_adamw(const AdamWStep& step, float* parameters, const float* gradient, float* first_moment,
+                  float* second_moment, const double* norms, int models, std::size_t count,
+                  cudaStream_t stream) {
+  const dim3 grid(blocks_for(count), static_cast<unsigned>(models));
+  adamw_kernel<<<grid, threads, 0, stream>>>(step, parameters, gradient, first_moment, second_moment, norms,
+                                             count);
+}
+
+}  // namespace mac::cuda

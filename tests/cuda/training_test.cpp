@@ -1,0 +1,226 @@
+// Training on the device against the CPU's, and several models at once against each alone.
+#include "network/cuda/training.hpp"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <mac/cuda.hpp>
+#include <mac/random.hpp>
+#include <numbers>
+
+#include "network/cuda/device_network.hpp"
+#include "training/adamw.hpp"
+
+namespace mac::test {
+namespace {
+
+using cuda::DeviceArray;
+
+class CudaTraining : public testing::Test {
+ protected:
+  void SetUp() override {
+    if (const std::string reason = cuda_unavailable(); !reason.empty()) GTEST_SKIP() << reason;
+  }
+};
+
+template <class T>
+std::vector<T> normals(std::size_t count, std::uint32_t stream, double scale = 1) {
+  RandomStream random(7, Purpose::weights, stream);
+  std::vector<T> values(count);
+  for (T& value : values) value = static_cast<T>(scale * random.normal());
+  return values;
+}
+
+template <class T>
+DeviceArray<T> on_device(const std::vector<T>& values) {
+  DeviceArray<T> array;
+  array.upload(values.data(), values.size(), nullptr);
+  return array;
+}
+
+template <class T>
+std::vector<T> from_device(const DeviceArray<T>& array, std::size_t count) {
+  std::vector<T> values(count);
+  array.download(values.data(), count, nullptr);
+  cuda::check(cudaStreamSynchronize(nullptr), "testing");
+  return values;
+}
+
+template <class T>
+double largest_difference(const std::vector<T>& a, const std::vector<T>& b) {
+  double largest = a.size() == b.size() ? 0 : INFINITY;
+  for (std::size_t i = 0; i < std::min(a.size(), b.size()); ++i)
+    largest = std::max(largest, std::abs(static_cast<double>(a[i]) - static_cast<double>(b[i])));
+  return largest;
+}
+
+TEST_F(CudaTraining, MakesTheBatchThatTheCpuMakes) {
+  constexpr std::size_t time = 300, d = 6, modes = 3, rows = 500;
+  const auto resolved = normals<double>(rows * d, 0), closure = normals<double>(rows * d, 1);
+  const std::vector<double> mean{0.1, 0, 0, 0, 0, -0.2}, scale{1, 2, 3, 1, 2, 3};
+  const cuda::Sample sample{40 * d, 41 * d, 12345678901234ull, 77, 1.1, 1, 0};
+  const double noise = 0.01;
+  const auto device_resolved = on_device(resolved), device_closure = on_device(closure);
+  const auto device_mean = on_device(mean), device_scale = on_device(scale);
+  const auto samples = on_device(std::vector<cuda::Sample>{sample});
+  DeviceArray<float> x(time * d), target(time * d);
+  cuda::launch_make_batch({device_resolved.data(), device_closure.data(), device_mean.data(),
+                           device_scale.data(), device_mean.data(), device_scale.data(), d, d, modes},
+                          samples.data(), 1, time, noise, x.data(), target.data(), nullptr);
+
+  RandomStream random(sample.seed, Purpose::noise, sample.stream);
+  std::vector<float> expected_x, expected_target;
+  for (std::size_t t = 0; t < time; ++t) {
+    const auto transformed = [&](const double* row) {
+      std::vector<double> out(d);
+      for (std::size_t k = 0; k < modes; ++k) {
+        const double cosine = std::cos(static_cast<double>(k + 1) * sample.angle),
+                     sine = std::sin(static_cast<double>(k + 1) * sample.angle);
+        out[k] = -(row[k] * cosine - row[modes + k] * sine);
+        out[modes + k] = row[k] * sine + row[modes + k] * cosine;
+      }
+      return out;
+    };
+    const auto in = transformed(resolved.data() + (40 + t) * d),
+               out = transformed(closure.data() + (41 + t) * d);
+    for (std::size_t i = 0; i < d; ++i) {
+      expected_x.push_back(static_cast<float>((in[i] - mean[i]) / scale[i] + noise * random.normal()));
+      expected_target.push_back(static_cast<float>((out[i] - mean[i]) / scale[i]));
+    }
+  }
+  // The double precision functions of the two may differ in their last bits, which a float hardly sees.
+  EXPECT_LT(largest_difference(from_device(x, time * d), expected_x), 1e-6);
+  EXPECT_LT(largest_difference(from_device(target, time * d), expected_target), 1e-6);
+}
+
+TEST_F(CudaTraining, ShiftsCyclicallyAsTheCpuDoes) {
+  const std::vector<double> row{0, 1, 2, 3, 4}, zero(5), one(5, 1.0);
+  const auto data = on_device(row), mean = on_device(zero), scale = on_device(one);
+  const auto samples = on_device(std::vector<cuda::Sample>{{0, 0, 1, 1, 0, 0, 2}});
+  DeviceArray<float> x(5), target(5);
+  cuda::launch_make_batch(
+      {data.data(), data.data(), mean.data(), scale.data(), mean.data(), scale.data(), 5, 5, 0},
+      samples.data(), 1, 1, 0, x.data(), target.data(), nullptr);
+  EXPECT_EQ(from_device(x, 5), (std::vector<float>{2, 3, 4, 0, 1}));
+}
+
+TEST_F(CudaTraining, StepsAsAdamWOnTheCpu) {
+  constexpr std::size_t count = 1000;
+  auto parameters = normals<float>(count, 2);
+  AdamW<float> adamw(count, 1e-2);
+  const auto device_parameters = on_device(parameters), m = on_device(std::vector<float>(count)),
+             v = on_device(std::vector<float>(count));
+  DeviceArray<double> norm(1);
+  for (std::size_t step = 1; step <= 20; ++step) {
+    auto gradient = normals<float>(count, static_cast<std::uint32_t>(10 + step));
+    const auto device_gradient = on_device(gradient);
+    const double lr = 1e-2, beta1 = 0.85 + 0.005 * static_cast<double>(step), clip = 5;
+    clip_gradient<float>(gradient, clip);
+    adamw.step(parameters, gradient, lr, beta1);
+    cuda::launch_gradient_norm(device_gradient.data(), 1, count, norm.data(), nullptr);
+    cuda::launch_adamw(cuda::adamw_step(step, lr, beta1, 1e-2, clip), device_parameters.data(),
+                       device_gradient.data(), m.data(), v.data(), norm.data(), 1, count, nullptr);
+  }
+  // Twenty steps of 0.01, each a float's rounding off.
+  EXPECT_LT(largest_difference(from_device(device_parameters, count), parameters), 2e-6);
+}
+
+/// A training on the device: `models` networks, each on its own batch.
+struct Training {
+  NetworkShape shape;
+  SequenceDims dims;
+  std::size_t models;
+  cuda::DeviceNetwork network{shape, models};
+  cuda::DeviceTape tape;
+  DeviceArray<float> parameters, x, target, y, d_y, gradient, m, v;
+  DeviceArray<double> weights = on_device(std::vector<double>(shape.d_out, 1.0)), sums, losses, norms;
+
+  Training(const NetworkShape& s, SequenceDims d, const std::vector<std::size_t>& seeds)
+      : shape(s), dims(d), models(seeds.size()) {
+    const std::size_t rows = dims.batch * dims.time, count = network.parameter_count();
+    std::vector<float> all_parameters, all_x, all_target;
+    const auto append = [](std::vector<float>& to, const auto& from) {
+      for (const auto value : from) to.push_back(static_cast<float>(value));
+    };
+    for (const std::size_t seed : seeds) {
+      append(all_parameters, initial_parameters(shape, seed));
+      append(all_x, normals<float>(rows * shape.d_in, static_cast<std::uint32_t>(100 + seed)));
+      append(all_target, normals<float>(rows * shape.d_out, static_cast<std::uint32_t>(200 + seed), 0.3));
+    }
+    parameters = on_device(all_parameters), x = on_device(all_x), target = on_device(all_target);
+    m = on_device(std::vector<float>(models * count)), v = on_device(std::vector<float>(models * count));
+    y.reserve(all_target.size()), d_y.reserve(all_target.size()), gradient.reserve(models * count);
+    sums.reserve(models * dims.batch), losses.reserve(models), norms.reserve(models);
+  }
+
+  void step(std::size_t n) {
+    const int count = static_cast<int>(models);
+    network.forward(parameters.data(), dims, x.data(), y.data(), nullptr, nullptr, &tape, nullptr);
+    cuda::launch_closure_loss(y.data(), target.data(), weights.data(), count, static_cast<int>(dims.batch),
+                              static_cast<int>(dims.time), static_cast<int>(shape.d_out), d_y.data(),
+                              sums.data(), losses.data(), nullptr);
+    network.backward(parameters.data(), dims, x.data(), nullptr, d_y.data(), tape,
+                     {gradient.data(), nullptr, nullptr, nullptr}, false, nullptr);
+    cuda::launch_gradient_norm(gradient.data(), count, network.parameter_count(), norms.data(), nullptr);
+    cuda::launch_adamw(cuda::adamw_step(n, 1e-3, 0.9, 1e-4, INFINITY), parameters.data(), gradient.data(),
+                       m.data(), v.data(), norms.data(), count, network.parameter_count(), nullptr);
+  }
+};
+
+TEST_F(CudaTraining, OfSeveralModelsGivesTheBytesOfEachAlone) {
+  for (const NetworkShape& shape :
+       {NetworkShape{LayerKind::mamba, 3, 2, 22, 2, 12}, NetworkShape{LayerKind::gru, 3, 2, 9, 2, 0}}) {
+    const SequenceDims dims{4, 150};
+    Training together(shape, dims, {1, 2, 3});
+    for (std::size_t n = 1; n <= 5; ++n) together.step(n);
+    const auto all = from_device(together.parameters, 3 * together.network.parameter_count());
+    for (const std::size_t seed : {1, 2, 3}) {
+      Training alone(shape, dims, {seed});
+      for (std::size_t n = 1; n <= 5; ++n) alone.step(n);
+      const std::size_t count = alone.network.parameter_count();
+      const auto begin = all.begin() + static_cast<std::ptrdiff_t>((seed - 1) * count);
+      EXPECT_EQ(from_device(alone.parameters, count),
+                std::vector<float>(begin, begin + static_cast<std::ptrdiff_t>(count)))
+          << to_string(shape.kind) << " seed " << seed;
+    }
+  }
+}
+
+TEST_F(CudaTraining, FollowsTheCpuFor200Steps) {
+  for (const NetworkShape& shape :
+       {NetworkShape{LayerKind::mamba, 3, 2, 6, 2, 4}, NetworkShape{LayerKind::gru, 3, 2, 6, 2, 0}}) {
+    const SequenceDims dims{4, 60};
+    Training run(shape, dims, {1});
+    for (std::size_t n = 1; n <= 200; ++n) run.step(n);
+
+    const auto engine = make_cpu_engine<float>(shape, 1);
+    const auto tape = engine->make_tape(dims);
+    const auto initial = initial_parameters(shape, 1);
+    std::vector<float> parameters(initial.begin(), initial.end()), gradient(parameters.size());
+    const auto x = normals<float>(dims.batch * dims.time * shape.d_in, 101);
+    const auto target = normals<float>(dims.batch * dims.time * shape.d_out, 201, 0.3);
+    std::vector<float> y(target.size()), d_y(target.size());
+    AdamW<float> adamw(parameters.size(), 1e-4);
+    double loss = 0;
+    for (std::size_t n = 1; n <= 200; ++n) {
+      engine->forward(parameters.data(), dims, x.data(), y.data(), nullptr, nullptr, tape.get());
+      loss = 0;
+      for (std::size_t i = 0; i < y.size(); ++i) {
+        const double error = static_cast<double>(y[i]) - static_cast<double>(target[i]);
+        loss += error * error / static_cast<double>(y.size());
+        d_y[i] = static_cast<float>(2 * error / static_cast<double>(y.size()));
+      }
+      std::ranges::fill(gradient, 0.0f);
+      engine->backward(parameters.data(), dims, x.data(), nullptr, d_y.data(), *tape, {gradient.data()});
+      adamw.step(parameters, gradient, 1e-3, 0.9);
+    }
+    // Rounding grows along the training: 1e-7 a step, amplified where Adam divides by a small second moment.
+    EXPECT_NEAR(from_device(run.losses, 1)[0] / loss, 1, 1e-3) << to_string(shape.kind);
+    EXPECT_LT(largest_difference(from_device(run.parameters, parameters.size()), parameters), 5e-3)
+        << to_string(shape.kind);
+  }
+}
+
+}  // namespace
+}  // namespace mac::test
