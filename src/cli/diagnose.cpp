@@ -155,10 +155,10 @@ void add_diagnose(CLI::App& program) {
   command->footer(
       "Examples:\n"
       "  mac diagnose experiments/lorenz96.toml\n"
-      "  mac diagnose experiments/kdv.toml --only conservation,spectrum --json kdv.json");
-  command->add_option("experiment", options->experiment, "Experiment file (TOML)")
-      ->required()
-      ->type_name("EXPERIMENT");
+      "  mac diagnose experiments/kdv.toml --only conservation,spectrum --json kdv.json\n"
+      "  mac diagnose memory mac.safetensors --data data.h5");
+  command->add_option("experiment", options->experiment, "Experiment file (TOML)")->type_name("EXPERIMENT");
+  const CLI::App* memory = add_diagnose_memory(*command);
   command->add_option("--only", options->only, fmt::format("Some of {}", fmt::join(names(), ", ")))
       ->delimiter(',')
       ->check(CLI::IsMember(names()))
@@ -169,7 +169,9 @@ void add_diagnose(CLI::App& program) {
       ->capture_default_str()
       ->type_name("N");
   add_common(*command, options->common, true);
-  command->callback([options] {
+  command->callback([options, memory] {
+    if (memory->parsed()) return;
+    if (options->experiment.empty()) throw UsageError("mac diagnose needs an experiment file, or memory");
     const Experiment experiment = Experiment::read(options->experiment);
     const std::string split = chosen_split(experiment, options->split);
     DiagnosePlan plan = DiagnosePlan::of(experiment, split, options->trajectories);

@@ -53,6 +53,7 @@ int run(int argc, char** argv) {
   add_predict(program);
   add_info(program);
   add_diagnose(program);
+  add_report(program);
   program.failure_message([](const CLI::App* app, const CLI::Error& error) {
     return fmt::format("mac: {}\nRun '{} --help' for usage.\n", error.what(), app->get_display_name());
   });

@@ -1,0 +1,28 @@
+// A page that shows what a run gave: what was run, every table, every figure.
+#pragma once
+
+#include <string>
+#include <vector>
+
+namespace mac {
+
+struct ReportOptions {
+  int threads = 0;  // 0: all cores
+  bool quiet = false;
+};
+
+/// A report of a folder as `mac run` leaves it:
+///   rollouts/*.h5                 what is compared; at least one
+///   experiment.toml               else the experiment of the rollouts
+///   data.h5                       for the memory of the networks
+///   models/NAME-seedN.safetensors, NAME-seedN.history.csv, and *.h5 of fitted models
+///   timing.json                   wall times, see docs/report.md
+/// Writes `output` (HTML, self-contained) and beside it OUTPUT_files/*.pdf, one file a figure. The same
+/// inputs give the same bytes.
+void report_run(const std::string& folder, const std::string& output, const ReportOptions& options = {});
+
+/// The same of rollout files alone.
+void report_rollouts(const std::vector<std::string>& rollouts, const std::string& output,
+                     const ReportOptions& options = {});
+
+}  // namespace mac

@@ -1,0 +1,342 @@
+#include "report/figures.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <span>
+
+#include "report/style.hpp"
+
+namespace mac::report {
+
+namespace {
+
+constexpr std::size_t panel_points = 400, single_points = 1000;  // per curve
+
+std::span<const double> row_of(const std::vector<double>& values, std::size_t trajectory, std::size_t size) {
+  return std::span(values).subspan(trajectory * size, size);
+}
+
+/// |predicted - true| / |true| over one trajectory, where the truth is known; NaN after a blow-up.
+double relative_error(std::span<const double> predicted, std::span<const double> truth) {
+  double error = 0, norm = 0;
+  for (std::size_t k = 0; k < truth.size(); ++k) {
+    if (std::isnan(truth[k])) continue;
+    error += (predicted[k] - truth[k]) * (predicted[k] - truth[k]);
+    norm += truth[k] * truth[k];
+  }
+  return std::sqrt(error / norm);
+}
+
+const RolloutSplit* find_split(const RolloutFile& rollout, const std::string& name) {
+  const auto found = std::ranges::find(rollout.splits, name, &RolloutSplit::name);
+  return found == rollout.splits.end() ? nullptr : &*found;
+}
+
+/// The rollout by which a representative trajectory is chosen: mac's, else that of any learned or fitted
+/// model, else the first.
+const RolloutSplit* leading_split(const std::vector<RolloutFile>& rollouts, const std::string& name) {
+  const auto rank = [](const std::string& model) {
+    if (model == "mac") return 0;
+    return model == "markov" || is_floor(model) ? 2 : 1;
+  };
+  const RolloutSplit* best = nullptr;
+  int best_rank = 3;
+  for (const RolloutFile& rollout : rollouts)
+    if (const RolloutSplit* split = find_split(rollout, name); split && rank(rollout.model) < best_rank) {
+      best = split;
+      best_rank = rank(rollout.model);
+    }
+  return best;
+}
+
+std::size_t median_trajectory(const RolloutSplit& split) {
+  const std::size_t n = split.trajectories(), size = split.resolved.size() / n;
+  std::vector<std::pair<double, std::size_t>> errors;
+  for (std::size_t i = 0; i < n; ++i) {
+    const double error =
+        relative_error(row_of(split.resolved, i, size), row_of(split.true_resolved, i, size));
+    if (!std::isnan(error)) errors.emplace_back(error, i);
+  }
+  if (errors.empty()) return 0;
+  std::ranges::sort(errors);
+  return errors[(errors.size() - 1) / 2].second;
+}
+
+Case::Rollout trajectory_of(const RolloutSplit& split, std::size_t i, const std::string& model, bool truth) {
+  const auto copy = [&](const std::vector<double>& values) {
+    const auto row = row_of(values, i, values.size() / split.trajectories());
+    return std::vector<double>(row.begin(), row.end());
+  };
+  return {model, split.time, copy(truth ? split.true_resolved : split.resolved),
+          copy(truth ? split.true_closure : split.closure)};
+}
+
+Curve curve_of(const Case::Rollout& rollout, const std::vector<double>& values, std::size_t width,
+               std::size_t v) {
+  Curve curve{rollout.model, rollout.time, {}};
+  for (std::size_t t = 0; t < rollout.time.size(); ++t) curve.y.push_back(values[t * width + v]);
+  return curve;
+}
+
+Curve error_curve(const Curve& predicted, const Curve& truth) {
+  Curve error = predicted;
+  for (std::size_t t = 0; t < error.y.size(); ++t)
+    error.y[t] = t < truth.y.size() ? std::abs(predicted.y[t] - truth.y[t]) : NAN;
+  return error;
+}
+
+/// Room for the truth, and for models only as far as they stay near it.
+std::optional<AxisRange> range_around_truth(const Curve& truth, const std::vector<Curve>& models) {
+  double low = INFINITY, high = -INFINITY, lowest = INFINITY, highest = -INFINITY;
+  for (const double y : truth.y)
+    if (std::isfinite(y)) low = std::min(low, y), high = std::max(high, y);
+  for (const Curve& model : models)
+    for (const double y : model.y)
+      if (std::isfinite(y)) lowest = std::min(lowest, y), highest = std::max(highest, y);
+  const double span = high - low;
+  if (!(span > 0) || (lowest > low - span && highest < high + span)) return std::nullopt;
+  return AxisRange{std::max(lowest, low - span / 2), std::min(highest, high + span / 2)};
+}
+
+/// Value above, absolute error below; the floor only below, where it can be seen.
+Panel value_and_error(const std::string& label, const Curve& truth_curve, const std::vector<Curve>& models,
+                      std::size_t points) {
+  Axes value{label, false, {thinned(truth_curve, points)}, range_around_truth(truth_curve, models)};
+  Axes error{"|error|", true, {}};
+  for (const Curve& model : models) {
+    if (!is_floor(model.model)) value.curves.push_back(thinned(model, points));
+    error.curves.push_back(thinned(error_curve(model, truth_curve), points));
+  }
+  return {"", {std::move(value), std::move(error)}};
+}
+
+/// The end of the training data, where the split goes on beyond it.
+std::optional<double> training_end(const Experiment& experiment, const std::string& split) {
+  double train = 0, shown = 0;
+  for (const SplitPlan& plan : experiment.data.splits) {
+    if (plan.name == "train") train = plan.horizon;
+    if (plan.name == split) shown = plan.horizon;
+  }
+  return train > 0 && train < shown ? std::optional(train) : std::nullopt;
+}
+
+std::string split_words(const std::string& split) {
+  return split == "ood" ? "out of distribution" : split == "test" ? "test data" : split + " data";
+}
+
+std::string title_of(const std::string& what, const std::string& split) {
+  return fmt::format("{}, {}", what, split_words(split));
+}
+
+std::string case_words(const Case& shown) {
+  return fmt::format("Trajectory {} of split {} (median error)", shown.trajectory, shown.split);
+}
+
+/// Relative error in percent of each variable over each interval.
+Table case_table(const Experiment& experiment, const Case& shown, Quantity quantity,
+                 const std::vector<std::string>& names) {
+  const bool resolved = quantity == Quantity::resolved;
+  auto intervals =
+      shown.split == "ood" ? experiment.evaluation.ood_intervals : experiment.evaluation.intervals;
+  if (intervals.empty()) intervals = {{shown.truth.time.front(), shown.truth.time.back()}};
+  Table table{"Relative L2 error of this trajectory in %", {"variable", "interval"}, {}};
+  for (const Case::Rollout& rollout : shown.models) table.header.push_back(rollout.model);
+  for (std::size_t v = 0; v < names.size(); ++v)
+    for (const Interval& interval : intervals) {
+      std::vector<std::string> row{symbol(names[v]), to_string(interval)};
+      for (const Case::Rollout& rollout : shown.models) {
+        std::vector<double> predicted, truth;
+        for (std::size_t t = 0; t < std::min(rollout.time.size(), shown.truth.time.size()); ++t) {
+          if (rollout.time[t] < interval.from - 1e-9 || rollout.time[t] > interval.to + 1e-9) continue;
+          const std::size_t at = t * names.size() + v;
+          predicted.push_back((resolved ? rollout.resolved : rollout.closure)[at]);
+          truth.push_back((resolved ? shown.truth.resolved : shown.truth.closure)[at]);
+        }
+        const double error = 100 * relative_error(predicted, truth);
+        row.push_back(std::isfinite(error) ? fmt::format("{:.3g}", error) : "-");
+      }
+      table.rows.push_back(std::move(row));
+    }
+  return table;
+}
+
+/// A figure of one series of each model's metrics.
+template <class Pick>
+std::optional<Figure> series_figure(const Evaluation& evaluation, const std::string& split, Figure figure,
+                                    const std::string& label, bool log_y, const Pick& pick) {
+  Panel panel{"", {{label, log_y, {}}}};
+  for (const ModelMetrics& model : evaluation.models) {
+    const auto metrics = model.splits.find(split);
+    if (metrics == model.splits.end()) continue;
+    if (const Series* series = pick(metrics->second); series && !series->empty())
+      panel.axes[0].curves.push_back(thinned({model.model, metrics->second.time, *series}, single_points));
+  }
+  if (panel.axes[0].curves.empty()) return std::nullopt;
+  figure.x_label = time_label(evaluation.experiment.system->time_unit());
+  figure.panels.push_back(std::move(panel));
+  return figure;
+}
+
+std::string name_from(const std::string& label) {
+  std::string name;
+  for (const char c : label) name += std::isalnum(static_cast<unsigned char>(c)) ? c : '_';
+  return name;
+}
+
+}  // namespace
+
+std::string time_label(std::string_view unit) {
+  return unit == "1" ? "time t" : fmt::format("time t ({})", unit);
+}
+
+std::optional<Case> representative_case(const std::vector<RolloutFile>& rollouts, const std::string& split) {
+  const RolloutSplit* leading = leading_split(rollouts, split);
+  if (!leading) return std::nullopt;
+  Case result;
+  result.split = split;
+  result.trajectory = median_trajectory(*leading);
+  result.truth = trajectory_of(*leading, result.trajectory, std::string(truth), true);
+  for (const RolloutFile& rollout : rollouts) {
+    const RolloutSplit* own = find_split(rollout, split);
+    const bool known =
+        std::ranges::find(result.models, rollout.model, &Case::Rollout::model) != result.models.end();
+    if (own && !known && result.trajectory < own->trajectories())
+      result.models.push_back(trajectory_of(*own, result.trajectory, rollout.model, false));
+  }
+  return result;
+}
+
+Figure trajectory_figure(const Experiment& experiment, const Case& shown, Quantity quantity) {
+  const System& system = *experiment.system;
+  const bool resolved = quantity == Quantity::resolved;
+  const auto& names = resolved ? system.resolved_names() : system.closure_names();
+  Case drawn = shown;
+  if (!resolved)  // these two have no closure of their own
+    std::erase_if(drawn.models,
+                  [](const Case::Rollout& m) { return m.model == "markov" || is_floor(m.model); });
+
+  Figure figure;
+  figure.name = fmt::format("{}_{}", resolved ? "resolved" : "closure", shown.split);
+  figure.title = title_of(resolved ? "Resolved variables" : "Closure", shown.split);
+  figure.mark = training_end(experiment, shown.split);
+  figure.caption =
+      fmt::format("{}: truth and models above, absolute error below.{}", case_words(shown),
+                  figure.mark ? fmt::format(" The dashed line at t = {:g} ends the time that the "
+                                            "training data cover.",
+                                            *figure.mark)
+                              : "");
+  figure.x_label = time_label(system.time_unit());
+  for (std::size_t v = 0; v < names.size(); ++v) {
+    const auto curve = [&](const Case::Rollout& rollout) {
+      return curve_of(rollout, resolved ? rollout.resolved : rollout.closure, names.size(), v);
+    };
+    std::vector<Curve> models;
+    for (const Case::Rollout& rollout : drawn.models) models.push_back(curve(rollout));
+    figure.panels.push_back(value_and_error(symbol(names[v]), curve(drawn.truth), models, panel_points));
+  }
+  if (!drawn.models.empty()) figure.tables.push_back(case_table(experiment, drawn, quantity, names));
+  return figure;
+}
+
+Figure energy_figure(const Experiment& experiment, const Case& shown) {
+  const std::size_t d = experiment.system->resolved_size();
+  const auto energy = [&](const Case::Rollout& rollout) {
+    Curve curve{rollout.model, rollout.time, std::vector<double>(rollout.time.size())};
+    for (std::size_t t = 0; t < curve.y.size(); ++t)
+      for (std::size_t v = 0; v < d; ++v)
+        curve.y[t] += rollout.resolved[t * d + v] * rollout.resolved[t * d + v];
+    return curve;
+  };
+  std::vector<Curve> models;
+  for (const Case::Rollout& rollout : shown.models) models.push_back(energy(rollout));
+  Figure figure;
+  figure.name = fmt::format("energy_{}", shown.split);
+  figure.title = title_of("Resolved energy", shown.split);
+  figure.mark = training_end(experiment, shown.split);
+  figure.caption = fmt::format("{}: energy Σ|θₖ|² of the resolved Fourier modes, absolute error below.",
+                               case_words(shown));
+  figure.x_label = time_label(experiment.system->time_unit());
+  figure.panels.push_back(value_and_error("energy", energy(shown.truth), models, single_points));
+  return figure;
+}
+
+std::vector<Figure> series_figures(const Evaluation& evaluation) {
+  const Experiment& experiment = evaluation.experiment;
+  const bool fourier = experiment.system->fourier_modes() > 0;
+  std::vector<Figure> figures;
+  const auto add = [&](std::optional<Figure> figure) {
+    if (figure) figures.push_back(std::move(*figure));
+  };
+  for (const std::string split : {"train", "validation", "test", "ood"}) {
+    std::vector<std::string> labels;
+    std::size_t trajectories = 0;
+    for (const ModelMetrics& model : evaluation.models)
+      if (const auto found = model.splits.find(split); found != model.splits.end()) {
+        trajectories = std::max(trajectories, found->second.trajectories);
+        for (const auto& [label, series] : found->second.labelled_physical_l2)
+          if (std::ranges::find(labels, label) == labels.end()) labels.push_back(label);
+      }
+    const auto mark = training_end(experiment, split);
+    if (fourier && labels.empty())
+      add(series_figure(
+          evaluation, split,
+          {.name = "l2_error_" + split,
+           .title = title_of("Physical-space error", split),
+           .caption = "L2 norm over space of the difference to the true resolved field, mean over "
+                      "the trajectories.",
+           .x_label = {},
+           .mark = mark,
+           .panels = {},
+           .tables = {}},
+          "L² error", true, [](const SplitMetrics& m) { return &m.physical_l2; }));
+    for (const std::string& label : labels)
+      add(series_figure(
+          evaluation, split,
+          {.name = "l2_error_" + name_from(label),
+           .title = fmt::format("Physical-space error from u₀ = {}, {}", label, split_words(split)),
+           .caption = "L2 norm over space of the difference to the true resolved field.",
+           .x_label = {},
+           .mark = mark,
+           .panels = {},
+           .tables = {}},
+          "L² error", true, [&](const SplitMetrics& m) -> const Series* {
+            const auto found = m.labelled_physical_l2.find(label);
+            return found == m.labelled_physical_l2.end() ? nullptr : &found->second;
+          }));
+    if (fourier) continue;
+    add(series_figure(evaluation, split,
+                      {.name = "running_l2_" + split,
+                       .title = title_of("Running cumulative error", split),
+                       .caption = "Relative L2 error up to time t, mean over the trajectories.",
+                       .x_label = {},
+                       .mark = mark,
+                       .panels = {},
+                       .tables = {}},
+                      "relative L² error", false, [](const SplitMetrics& m) { return &m.running_l2; }));
+    add(series_figure(evaluation, split,
+                      {.name = "running_correlation_" + split,
+                       .title = title_of("Running correlation", split),
+                       .caption = "Correlation of prediction and truth up to time t as the paper defines it "
+                                  "(uncentred), mean over the trajectories.",
+                       .x_label = {},
+                       .mark = mark,
+                       .panels = {},
+                       .tables = {}},
+                      "correlation", false, [](const SplitMetrics& m) { return &m.running_correlation; }));
+    add(series_figure(
+        evaluation, split,
+        {.name = "running_centred_correlation_" + split,
+         .title = title_of("Running centred correlation", split),
+         .caption = "The same about the running means, which a constant prediction does not satisfy.",
+         .x_label = {},
+         .mark = mark,
+         .panels = {},
+         .tables = {}},
+        "centred correlation", false, [](const SplitMetrics& m) { return &m.running_centred_correlation; }));
+  }
+  return figures;
+}
+
+}  // namespace mac::report

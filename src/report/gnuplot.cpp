@@ -1,0 +1,143 @@
+#include "report/gnuplot.hpp"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+#include <spawn.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <mac/error.hpp>
+#include <regex>
+
+#include "report/html.hpp"
+#include "report/script.hpp"
+#include "report/style.hpp"
+
+extern char** environ;
+
+namespace mac::report {
+
+namespace {
+
+namespace fs = std::filesystem;
+
+class TemporaryFolder {
+ public:
+  TemporaryFolder() {
+    std::string name = (fs::temp_directory_path() / "mac-report-XXXXXX").string();
+    if (!mkdtemp(name.data()))
+      throw Error("{}: cannot make a folder for gnuplot ({})", name, std::strerror(errno));
+    path_ = name;
+  }
+  ~TemporaryFolder() {
+    std::error_code ignored;
+    fs::remove_all(path_, ignored);
+  }
+  TemporaryFolder(const TemporaryFolder&) = delete;
+  TemporaryFolder& operator=(const TemporaryFolder&) = delete;
+  const fs::path& path() const { return path_; }
+
+ private:
+  fs::path path_;
+};
+
+std::string read_file(const fs::path& path) {
+  std::ifstream stream(path, std::ios::binary);
+  return {std::istreambuf_iterator<char>(stream), {}};
+}
+
+/// Runs gnuplot on `script` inside the folder; no shell, no name of a user's file.
+void run_gnuplot(const fs::path& folder, const std::string& script, const std::string& figure) {
+  std::ofstream(folder / "script.gp", std::ios::binary) << script;
+  posix_spawn_file_actions_t actions;
+  posix_spawn_file_actions_init(&actions);
+  posix_spawn_file_actions_addchdir_np(&actions, folder.c_str());
+  posix_spawn_file_actions_addopen(&actions, STDIN_FILENO, "/dev/null", O_RDONLY, 0);
+  posix_spawn_file_actions_addopen(&actions, STDOUT_FILENO, "messages", O_WRONLY | O_CREAT | O_TRUNC, 0600);
+  posix_spawn_file_actions_adddup2(&actions, STDOUT_FILENO, STDERR_FILENO);
+  std::string program = "gnuplot", defaults = "-d", file = "script.gp";  // -d: not the user's settings
+  char* const arguments[] = {program.data(), defaults.data(), file.data(), nullptr};
+  pid_t child = 0;
+  const int failure = posix_spawnp(&child, "gnuplot", &actions, nullptr, arguments, environ);
+  posix_spawn_file_actions_destroy(&actions);
+  if (failure == ENOENT)
+    throw Error("the report needs gnuplot, which is not installed: apt-get install gnuplot-nox");
+  if (failure != 0) throw Error("cannot start gnuplot ({})", std::strerror(failure));
+  int status = 0;
+  while (waitpid(child, &status, 0) < 0 && errno == EINTR) {
+  }
+  if (!WIFEXITED(status) || WEXITSTATUS(status) != 0)
+    throw Error("gnuplot failed on the figure {}: {}", figure, read_file(folder / "messages"));
+}
+
+void replace_all(std::string& text, std::string_view from, std::string_view to) {
+  for (std::size_t at = text.find(from); at != std::string::npos; at = text.find(from, at + to.size()))
+    text.replace(at, from.size(), to);
+}
+
+/// gnuplot's SVG as an element of a page: the page's text colour for black, no ids that would clash with
+/// those of other figures, no unused definitions.
+std::string page_svg(std::string text, const std::string& label, const PanelSize& size) {
+  const std::size_t body = text.find("<g id=\"gnuplot_canvas\">"), definitions = text.find("</defs>");
+  const std::size_t end = text.rfind("</svg>");
+  if (body == std::string::npos || definitions == std::string::npos || end == std::string::npos)
+    throw Error("gnuplot wrote an SVG file of another kind than version 5 does");
+  text = "<g>" + text.substr(definitions + 7, end - definitions - 7);
+  static const std::regex plot_group("<g id=\"[^\"]*\" ?><title>[^<]*</title>");
+  text = std::regex_replace(text, plot_group, "<g>");
+  replace_all(text, " color=\"black\"", "");
+  replace_all(text, " color=\"white\"", "");
+  replace_all(text, "stroke='black'", "stroke='currentColor'");
+  replace_all(text, "stroke=\"black\"", "stroke=\"currentColor\"");
+  replace_all(text, "fill=\"black\"", "fill=\"currentColor\"");
+  static const std::regex empty_group("<g [^>]*>\\s*</g>\\s*");
+  text = std::regex_replace(text, empty_group, "");
+  return fmt::format(
+      "<svg viewBox=\"0 0 {:g} {:g}\" role=\"img\" aria-label=\"{}\" "
+      "xmlns=\"http://www.w3.org/2000/svg\">{}</svg>",
+      size.width, size.height, escaped(label), text);
+}
+
+/// Cairo writes the date into the file; the same figure should be the same bytes.
+std::string without_date(std::string pdf) {
+  static constexpr std::string_view key = "/CreationDate (D:", fixed = "20000101000000";
+  if (const std::size_t at = pdf.find(key); at != std::string::npos)
+    pdf.replace(at + key.size(), fixed.size(), fixed);
+  return pdf;
+}
+
+}  // namespace
+
+DrawnFigure draw(const Figure& figure) {
+  const TemporaryFolder folder;
+  run_gnuplot(folder.path(), gnuplot_script(figure), figure.name);
+  DrawnFigure drawn;
+  for (std::size_t p = 0; p < figure.panels.size(); ++p) {
+    const Panel& panel = figure.panels[p];
+    const std::string& label = panel.title.empty() ? panel.axes.front().y_label : panel.title;
+    drawn.svg.push_back(page_svg(read_file(folder.path() / fmt::format("panel{}.svg", p)),
+                                 figure.title + ": " + label, svg_size(figure)));
+  }
+  drawn.pdf = without_date(read_file(folder.path() / "figure.pdf"));
+  if (drawn.pdf.empty()) throw Error("gnuplot drew no PDF of the figure {}", figure.name);
+  return drawn;
+}
+
+std::string legend_sample(const std::string& model) {
+  const LineStyle style = style_of(model);
+  std::vector<double> dash = style.dash;
+  for (double& length : dash) length *= style.width * dash_length / 2;  // as gnuplot draws it
+  return fmt::format(
+      "<svg class=\"sample\" viewBox=\"0 0 36 8\" aria-hidden=\"true\"><path d=\"M0,4 H36\" fill=\"none\" "
+      "stroke=\"{}\" stroke-width=\"{:g}\" stroke-dasharray=\"{}\"/></svg>",
+      style.colour == text_colour ? "currentColor" : style.colour, style.width,
+      dash.empty() ? "none" : fmt::format("{:g}", fmt::join(dash, ",")));
+}
+
+}  // namespace mac::report

@@ -1,0 +1,93 @@
+#include "report/run_folder.hpp"
+
+#include <algorithm>
+#include <filesystem>
+#include <fstream>
+#include <mac/error.hpp>
+#include <mac/training.hpp>
+
+#include "io/hdf5.hpp"
+#include "report/style.hpp"
+
+namespace mac::report {
+
+namespace {
+
+namespace fs = std::filesystem;
+
+/// Files with the extension, by name; none if there is no such folder.
+std::vector<std::string> files_in(const fs::path& folder, const std::string& extension) {
+  std::vector<std::string> files;
+  if (fs::is_directory(folder))
+    for (const auto& entry : fs::directory_iterator(folder))
+      if (entry.is_regular_file() && entry.path().extension() == extension)
+        files.push_back(entry.path().string());
+  std::ranges::sort(files);
+  return files;
+}
+
+/// In the order of the experiment's models, then the others by name, the floors last.
+void sort_rollouts(std::vector<RolloutFile>& rollouts, const Experiment& experiment) {
+  const auto rank = [&](const RolloutFile& rollout) {
+    const auto found = std::ranges::find(experiment.models, rollout.model, &ModelPlan::name);
+    return (found - experiment.models.begin()) + (is_floor(rollout.model) ? 1 : 0);
+  };
+  std::ranges::stable_sort(rollouts, {}, rank);
+}
+
+/// "mac" from mac-seed0.safetensors, unless the file says its name itself.
+std::string model_name(const Model& model, const std::string& path) {
+  for (const char* key : {"name", "model"})
+    if (const auto own = model.provenance.find(key); own != model.provenance.end()) return own->second;
+  const std::string stem = fs::path(path).stem().string();
+  return stem.substr(0, stem.rfind("-seed"));
+}
+
+bool is_linear_kernel(const std::string& path) {
+  const h5::File file = h5::File::open(path);
+  return file.has_attribute("/", "baseline") && file.string_attribute("/", "baseline") == "memory_kernel" &&
+         file.number_attribute("/", "degree") == 1;
+}
+
+}  // namespace
+
+Source read_rollouts(const std::vector<std::string>& paths) {
+  if (paths.empty()) throw UsageError("there is no rollout to report");
+  std::vector<RolloutFile> rollouts;
+  for (const std::string& path : paths) rollouts.push_back(RolloutFile::open(path));
+  Experiment experiment = rollouts.front().experiment;
+  return {std::move(experiment), std::move(rollouts), std::nullopt, {}, {}, std::nullopt, {}, {}};
+}
+
+Source read_run(const std::string& folder) {
+  const fs::path run(folder);
+  if (!fs::is_directory(run)) throw UsageError("{}: is not a folder that mac run wrote", folder);
+  const std::vector<std::string> paths = files_in(run / "rollouts", ".h5");
+  if (paths.empty()) throw UsageError("{}: has no rollouts/*.h5 to report", folder);
+  Source source = read_rollouts(paths);
+  if (fs::exists(run / "experiment.toml"))
+    source.experiment = Experiment::read((run / "experiment.toml").string());
+  sort_rollouts(source.rollouts, source.experiment);
+  if (fs::exists(run / "data.h5")) source.data.emplace(DataFile::open((run / "data.h5").string()));
+
+  for (const std::string& path : files_in(run / "models", ".safetensors")) {
+    if (path.find(".checkpoint.") != std::string::npos) continue;  // of a training that is not finished
+    Model model = load_model(path);
+    const std::string name = model_name(model, path);
+    source.models.push_back({name, fs::path(path).filename().string(), std::move(model)});
+    if (const std::string history = TrainingFiles(path).history; fs::exists(history))
+      source.histories.push_back(read_history(history, name));
+  }
+  for (const std::string& path : files_in(run / "models", ".h5"))
+    if (!source.kernel && is_linear_kernel(path)) source.kernel = load_memory_kernel(path);
+
+  source.timing_file = (run / "timing.json").string();
+  if (fs::exists(source.timing_file)) {
+    std::ifstream stream(source.timing_file);
+    source.timing = nlohmann::json::parse(stream, nullptr, false);
+    if (!source.timing.is_object()) throw Error("{}: is not a JSON object", source.timing_file);
+  }
+  return source;
+}
+
+}  // namespace mac::report

@@ -1,0 +1,240 @@
+#include "report/script.hpp"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "report/style.hpp"
+
+namespace mac::report {
+
+namespace {
+
+// All lengths are in pixels at 96 to the inch; gnuplot's screen coordinates are fractions of the canvas.
+struct Rectangle {
+  double left, bottom, width, height;
+};
+struct Layout {
+  double panel_width;
+  double upper, lower;  // heights of the first axes and of those below
+  double title, left, right, bottom, gap;
+};
+
+constexpr Layout page_panels{360, 180, 105, 26, 62, 12, 48, 14};  // SVG, several a row on a wide page
+constexpr Layout page_single{640, 300, 130, 26, 66, 12, 48, 14};
+constexpr Layout print_panels{240, 115, 75, 22, 58, 8, 38, 10};  // PDF, three across the width of a page
+constexpr Layout print_single{480, 220, 100, 22, 58, 8, 38, 10};
+constexpr double room_above = 8;  // where there is no title
+constexpr double legend_height = 22, legend_sample_width = 32, letter_width = 5.5;
+constexpr std::size_t most_ticks = 5;
+
+double title_height(const Layout& layout, const Figure& figure) {
+  const bool titled =
+      std::ranges::any_of(figure.panels, [](const Panel& panel) { return !panel.title.empty(); });
+  return titled ? layout.title : room_above;
+}
+
+double panel_height(const Layout& layout, const Figure& figure) {
+  const auto below = static_cast<double>(figure.panels.front().axes.size() - 1);
+  return title_height(layout, figure) + layout.upper + below * (layout.gap + layout.lower) + layout.bottom;
+}
+
+/// gnuplot's double-quoted string.
+std::string quoted(const std::string& text) {
+  std::string result = "\"";
+  for (const char c : text) {
+    if (c == '"' || c == '\\') result += '\\';
+    if (static_cast<unsigned char>(c) >= ' ') result += c;
+  }
+  return result + "\"";
+}
+
+std::string look(const std::string& model, bool faint) {
+  const LineStyle style = style_of(model);
+  const std::string colour = style.colour == text_colour ? "black" : style.colour;
+  const std::string dash = style.dash.empty() ? "solid" : fmt::format("({})", fmt::join(style.dash, ","));
+  return fmt::format("with lines linewidth {:g} dashtype {} linecolor rgb {}",
+                     faint ? 0.6 * style.width : style.width, dash, quoted(colour));
+}
+
+std::string ticks_text(const std::vector<Tick>& ticks, bool labelled) {
+  std::vector<std::string> entries;
+  for (const Tick& tick : ticks)
+    entries.push_back(fmt::format("{} {:.9g}", quoted(labelled ? tick.label : ""), tick.at));
+  return fmt::format("({})", fmt::join(entries, ", "));
+}
+
+std::string data_block(const std::string& name, const std::vector<double>& x, const std::vector<double>& y) {
+  std::string text = fmt::format("{} << END\n", name);
+  for (std::size_t i = 0; i < x.size(); ++i) text += fmt::format("{:.7g} {:.6g}\n", x[i], y[i]);
+  return text + "END\n";
+}
+
+std::string block_name(std::size_t panel, std::size_t axes, std::size_t curve) {
+  return fmt::format("$p{}a{}c{}", panel, axes, curve);
+}
+
+/// Every curve as a named block of data, and with it the vertical mark of each pair of axes.
+std::string data_blocks(const Figure& figure) {
+  std::string text;
+  for (std::size_t p = 0; p < figure.panels.size(); ++p)
+    for (std::size_t a = 0; a < figure.panels[p].axes.size(); ++a) {
+      const Axes& axes = figure.panels[p].axes[a];
+      for (std::size_t c = 0; c < axes.curves.size(); ++c)
+        text += data_block(block_name(p, a, c), axes.curves[c].x, axes.curves[c].y);
+      const AxisRange range = shown_range(axes);
+      if (figure.mark)
+        text += data_block(fmt::format("$p{}a{}mark", p, a), {*figure.mark, *figure.mark},
+                           {range.low, range.high});
+    }
+  return text;
+}
+
+AxisRange x_range(const Figure& figure) {
+  AxisRange range{INFINITY, -INFINITY};
+  for (const Panel& panel : figure.panels)
+    for (const Axes& axes : panel.axes)
+      for (const Curve& curve : axes.curves)
+        for (const double x : curve.x) range = {std::min(range.low, x), std::max(range.high, x)};
+  if (range.low < range.high) return range;
+  return std::isfinite(range.low) ? AxisRange{range.low / 2, 2 * range.low + 1} : AxisRange{};
+}
+
+std::string power_text(double unit) {
+  const double k = std::round(std::log10(unit));
+  return k < 0 ? fmt::format("10^{{−{:g}}}", -k) : fmt::format("10^{{{:g}}}", k);
+}
+
+/// In gnuplot's enhanced text these characters do something.
+std::string plain(const std::string& text) {
+  std::string result;
+  for (const char c : text) {
+    if (std::string_view("_^{}@&~\\").find(c) != std::string_view::npos) result += '\\';
+    result += c;
+  }
+  return result;
+}
+
+std::string y_axis(const Axes& axes) {
+  const AxisRange range = shown_range(axes);
+  const double unit = axes.log_y ? 1 : axis_unit(range);
+  const auto ticks = axes.log_y ? log_ticks(range, most_ticks) : linear_ticks(range, most_ticks, unit);
+  const std::string label = plain(axes.y_label) + (unit == 1 ? "" : " / " + power_text(unit));
+  return fmt::format(
+      "{}set logscale y\nset yrange [{:.9g}:{:.9g}]\nset ytics {}\nset ylabel {} offset 0.5,0\n",
+      axes.log_y ? "" : "un", range.low, range.high, ticks_text(ticks, true), quoted(label));
+}
+
+/// Plots one panel inside a rectangle of the canvas.
+std::string plot_panel(const Figure& figure, std::size_t p, const Layout& layout, const Rectangle& canvas,
+                       const Rectangle& area) {
+  const Panel& panel = figure.panels[p];
+  const AxisRange x = x_range(figure);
+  const auto x_ticks = figure.log_x ? log_ticks(x, most_ticks) : linear_ticks(x, most_ticks);
+  std::string text;
+  double top = area.bottom + area.height - title_height(layout, figure);
+  for (std::size_t a = 0; a < panel.axes.size(); ++a) {
+    const bool last = a + 1 == panel.axes.size();
+    const double bottom = last ? area.bottom + layout.bottom : top - layout.upper;
+    text += fmt::format(
+        "set lmargin at screen {:.5f}\nset rmargin at screen {:.5f}\n"
+        "set tmargin at screen {:.5f}\nset bmargin at screen {:.5f}\n",
+        (area.left + layout.left) / canvas.width, (area.left + area.width - layout.right) / canvas.width,
+        top / canvas.height, bottom / canvas.height);
+    text += fmt::format("set title {} offset 0,-0.6\n", quoted(a == 0 ? plain(panel.title) : ""));
+    text += fmt::format("set xlabel {} offset 0,0.4\nset xtics {}\n",
+                        quoted(last ? plain(figure.x_label) : ""), ticks_text(x_ticks, last));
+    text += y_axis(panel.axes[a]);
+    std::vector<std::string> plots;
+    if (figure.mark)
+      plots.push_back(fmt::format(
+          "$p{}a{}mark with lines linewidth 0.8 dashtype (4,4) linecolor rgb \"#808080\" notitle", p, a));
+    for (std::size_t c = 0; c < panel.axes[a].curves.size(); ++c) {
+      const Curve& curve = panel.axes[a].curves[c];
+      plots.push_back(fmt::format("{} {} notitle", block_name(p, a, c), look(curve.model, curve.faint)));
+    }
+    text += fmt::format("plot {}\n", plots.empty() ? "NaN" : fmt::format("{}", fmt::join(plots, ", ")));
+    top = bottom - layout.gap;
+  }
+  return text;
+}
+
+/// A line and a name for each model in one row, centred at the top of the canvas: a plot without axes.
+std::string plot_legend(const std::vector<std::string>& models, const Rectangle& canvas) {
+  const auto entry_width = [](const std::string& model) {
+    return legend_sample_width + letter_width * static_cast<double>(model.size() + 4);
+  };
+  double left = canvas.width / 2;
+  for (const std::string& model : models) left -= entry_width(model) / 2;
+  std::string text = fmt::format(
+      "set lmargin at screen 0\nset rmargin at screen 1\nset bmargin at screen 0\nset tmargin at screen 1\n"
+      "unset border\nunset xtics\nunset ytics\nset xlabel \"\"\nset ylabel \"\"\nset title \"\"\n"
+      "unset logscale\nset xrange [0:{:g}]\nset yrange [0:{:g}]\n",
+      canvas.width, canvas.height);
+  const double y = canvas.height - legend_height / 2;
+  std::vector<std::string> plots;
+  for (std::size_t m = 0; m < models.size(); ++m) {
+    text += data_block(fmt::format("$legend{}", m), {left, left + legend_sample_width}, {y, y});
+    text += fmt::format("set label {} {} at first {:g},{:g} left\n", m + 1, quoted(plain(models[m])),
+                        left + legend_sample_width + letter_width, y);
+    plots.push_back(fmt::format("$legend{} {} notitle", m, look(models[m], false)));
+    left += entry_width(models[m]);
+  }
+  return text + fmt::format("plot {}\n", fmt::join(plots, ", "));
+}
+
+const Layout& svg_layout(const Figure& figure) {
+  return figure.panels.size() == 1 ? page_single : page_panels;
+}
+
+std::string svg_commands(const Figure& figure) {
+  const auto [width, height] = svg_size(figure);
+  const Rectangle canvas{0, 0, width, height};
+  std::string text;
+  for (std::size_t p = 0; p < figure.panels.size(); ++p)
+    text += fmt::format(
+        "set terminal svg size {:g},{:g} dynamic font \"sans-serif,12\" enhanced dashlength {:g}\n"
+        "set output \"panel{}.svg\"\nset multiplot\n{}unset multiplot\nunset output\n",
+        width, height, dash_length, p, plot_panel(figure, p, svg_layout(figure), canvas, canvas));
+  return text;
+}
+
+std::string pdf_commands(const Figure& figure) {
+  const std::size_t n = figure.panels.size();
+  const Layout& layout = n == 1 ? print_single : print_panels;
+  const double width = layout.panel_width, height = panel_height(layout, figure);
+  const std::size_t columns = n == 4 ? 2 : std::min<std::size_t>(n, 3);
+  const std::size_t rows = (n + columns - 1) / columns;
+  const Rectangle page{0, 0, width * static_cast<double>(columns),
+                       height * static_cast<double>(rows) + legend_height};
+  std::string text = fmt::format(
+      "set terminal pdfcairo size {:.4f}in,{:.4f}in font \"sans,8\" enhanced dashlength {:g}\n"
+      "set output \"figure.pdf\"\nset multiplot\n",
+      page.width / 96, page.height / 96, dash_length);
+  for (std::size_t p = 0; p < n; ++p)
+    text += plot_panel(figure, p, layout, page,
+                       {static_cast<double>(p % columns) * width,
+                        static_cast<double>(rows - 1 - p / columns) * height, width, height});
+  text += plot_legend(figure.models(), page);
+  return text + "unset multiplot\nunset output\n";
+}
+
+}  // namespace
+
+PanelSize svg_size(const Figure& figure) {
+  return {svg_layout(figure).panel_width, panel_height(svg_layout(figure), figure)};
+}
+
+std::string gnuplot_script(const Figure& figure) {
+  const AxisRange x = x_range(figure);
+  return data_blocks(figure) +
+         fmt::format(
+             "set encoding utf8\nset border 3 linewidth 0.8\nset tics nomirror scale 0.6\nunset key\n"
+             "set datafile missing \"nan\"\nset xrange [{:.9g}:{:.9g}]\n{}set logscale x\n",
+             x.low, x.high, figure.log_x ? "" : "un") +
+         svg_commands(figure) + pdf_commands(figure);
+}
+
+}  // namespace mac::report
