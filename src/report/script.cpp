@@ -41,12 +41,16 @@ double panel_height(const Layout& layout, const Figure& figure) {
   return title_height(layout, figure) + layout.upper + below * (layout.gap + layout.lower) + layout.bottom;
 }
 
-/// gnuplot's double-quoted string.
+/// gnuplot's double-quoted string. A backquote would run a command, even there: it is written by its code.
 std::string quoted(const std::string& text) {
   std::string result = "\"";
   for (const char c : text) {
-    if (c == '"' || c == '\\') result += '\\';
-    if (static_cast<unsigned char>(c) >= ' ') result += c;
+    if (c == '`')
+      result += "\\140";
+    else if (c == '"' || c == '\\')
+      result += std::string("\\") + c;
+    else if (static_cast<unsigned char>(c) >= ' ')
+      result += c;
   }
   return result + "\"";
 }

@@ -14,9 +14,8 @@ struct ProgramResult {
   std::string output;  // standard output and standard error
 };
 
-/// `mac ARGUMENTS` through the shell; `prefix` may set limits or variables.
-inline ProgramResult run_program(const std::string& arguments, const std::string& prefix = "") {
-  const std::string command = prefix + " " + std::string(MAC_PROGRAM) + " " + arguments + " 2>&1 < /dev/null";
+/// A command through the shell.
+inline ProgramResult run_command(const std::string& command) {
   std::FILE* pipe = popen(command.c_str(), "r");
   ProgramResult result{-1, {}};
   if (!pipe) return result;
@@ -26,6 +25,11 @@ inline ProgramResult run_program(const std::string& arguments, const std::string
   const int status = pclose(pipe);
   result.exit_code = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
   return result;
+}
+
+/// `mac ARGUMENTS`; `prefix` may set limits or variables.
+inline ProgramResult run_program(const std::string& arguments, const std::string& prefix = "") {
+  return run_command(prefix + " " + std::string(MAC_PROGRAM) + " " + arguments + " 2>&1 < /dev/null");
 }
 
 }  // namespace mac::test

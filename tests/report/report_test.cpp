@@ -1,0 +1,163 @@
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <mac/error.hpp>
+#include <mac/evaluation.hpp>
+#include <mac/report.hpp>
+
+#include "report/html.hpp"
+#include "report/page_check.hpp"
+#include "report/tiny_run.hpp"
+#include "support/files.hpp"
+#include "support/program.hpp"
+
+namespace mac {
+namespace {
+
+namespace fs = std::filesystem;
+using test::count;
+using test::ScratchFolder;
+
+/// The page of a run, and the run itself, made once for all tests.
+struct Report {
+  explicit Report(const char* experiment) {
+    test::make_run(folder.path() / "run", experiment, 2);
+    report_run(folder.file("run"), folder.file("report.html"));
+    page = test::read_bytes(folder.file("report.html"));
+  }
+  ScratchFolder folder;
+  std::string page;
+};
+const Report& burgers() {
+  static const Report report(test::tiny_burgers);
+  return report;
+}
+const Report& lorenz() {
+  static const Report report(test::tiny_lorenz);
+  return report;
+}
+
+void expect_figures(const Report& report, const std::vector<std::string>& names) {
+  EXPECT_EQ(count(report.page, "<figure "), names.size());
+  for (const std::string& name : names) {
+    EXPECT_NE(report.page.find("<figure id=\"" + name + "\">"), std::string::npos) << name;
+    const std::string pdf = test::read_bytes(report.folder.file("report_files/" + name + ".pdf"));
+    EXPECT_TRUE(pdf.starts_with("%PDF-")) << name;
+  }
+}
+
+TEST(Report, ShowsEveryFigureOfABurgersRun) {
+  expect_figures(burgers(),
+                 {"resolved_test", "closure_test", "energy_test", "l2_error_test", "l2_error_sin_x",
+                  "l2_error_projected_exp_sin_x_", "memory", "training", "training_time", "step_time"});
+  // 6 resolved variables, 6 closure components, 6 components' memories, 2 of training, 2 splits' step times,
+  // and 5 figures of one panel.
+  EXPECT_EQ(count(burgers().page, "<svg viewBox=\"0 0 360") + count(burgers().page, "<svg viewBox=\"0 0 640"),
+            6 + 6 + 6 + 2 + 2 + 5);
+}
+
+TEST(Report, ShowsEveryFigureOfALorenzRun) {
+  expect_figures(lorenz(),
+                 {"resolved_test", "closure_test", "running_l2_test", "running_correlation_test",
+                  "running_centred_correlation_test", "memory", "training", "training_time", "step_time"});
+}
+
+TEST(Report, ShowsEveryTableOfTheEvaluation) {
+  std::vector<RolloutFile> rollouts;
+  for (const char* name : {"mac-seed0", "mac-seed1", "gru-seed0", "gru-seed1", "markov", "exact"})
+    rollouts.push_back(RolloutFile::open(burgers().folder.file(fmt::format("run/rollouts/{}.h5", name))));
+  for (const Table& table : tables(evaluate(std::move(rollouts))))
+    EXPECT_NE(burgers().page.find(report::html_table(table)), std::string::npos) << table.title;
+}
+
+TEST(Report, SaysWhatWasRun) {
+  for (const char* text : {"viscosity = 0.1", "3 trajectories to t = 0.4", "mac (2 seeds)", "generate 1.5 s",
+                           "mac-seed1.safetensors", "recipe = &quot;fast&quot;"})
+    EXPECT_NE(burgers().page.find(text), std::string::npos) << text;
+}
+
+TEST(Report, IsWellFormed) {
+  EXPECT_TRUE(test::well_formed(burgers().page));
+  EXPECT_TRUE(test::well_formed(lorenz().page));
+}
+
+TEST(Report, NeedsNothingFromElsewhere) {
+  for (const Report* report : {&burgers(), &lorenz()}) {
+    for (const char* part : {"<script", "src=", "@import", "url(", "<link"})
+      EXPECT_EQ(report->page.find(part), std::string::npos) << part;
+    // Names of XML vocabularies are no references; links lead inside the page or to the PDF files.
+    EXPECT_EQ(count(report->page, "http"), count(report->page, "xmlns=\"http://www.w3.org/"));
+    EXPECT_EQ(count(report->page, "href="),
+              count(report->page, "href=\"#") + count(report->page, "href=\"report_files/"));
+  }
+}
+
+TEST(Report, SaysNothingOfWhereItWasMade) {
+  EXPECT_EQ(burgers().page.find(burgers().folder.path().string()), std::string::npos);
+  EXPECT_EQ(burgers().page.find(fs::temp_directory_path().string() + "/"), std::string::npos);
+}
+
+TEST(Report, StaysSmall) { EXPECT_LT(burgers().page.size(), 3'000'000u); }
+
+TEST(Report, IsTheSameBytesAgain) {
+  const std::string again = burgers().folder.file("again/report.html");
+  fs::create_directories(burgers().folder.path() / "again");
+  report_run(burgers().folder.file("run"), again);
+  EXPECT_EQ(test::read_bytes(again), burgers().page);
+  for (const auto& entry : fs::directory_iterator(burgers().folder.path() / "report_files"))
+    EXPECT_EQ(
+        test::read_bytes(entry.path().string()),
+        test::read_bytes(burgers().folder.file("again/report_files/" + entry.path().filename().string())))
+        << entry.path().filename();
+}
+
+TEST(Report, OfRolloutFilesAloneLeavesOutTheTraining) {
+  const auto result = test::run_program(
+      fmt::format("report --rollouts {0}/run/rollouts/markov.h5 {0}/run/rollouts/exact.h5 -o {0}/alone.html",
+                  burgers().folder.path().string()));
+  ASSERT_EQ(result.exit_code, 0) << result.output;
+  const std::string page = test::read_bytes(burgers().folder.file("alone.html"));
+  EXPECT_TRUE(test::well_formed(page));
+  EXPECT_NE(page.find("<figure id=\"resolved_test\">"), std::string::npos);
+  EXPECT_EQ(page.find("<figure id=\"training\">"), std::string::npos);
+}
+
+TEST(Report, OfNoRunIsRefused) {
+  const ScratchFolder folder;
+  for (const std::string& arguments :
+       {std::string("report"), "report " + folder.file("nothing"), "report " + folder.path().string()}) {
+    const auto result = test::run_program(arguments + " -o " + folder.file("report.html"));
+    EXPECT_EQ(result.exit_code, 2) << result.output;
+  }
+  EXPECT_FALSE(fs::exists(folder.file("report.html")));
+}
+
+TEST(Report, WithoutGnuplotNamesThePackage) {
+  const std::string& run = burgers().folder.file("run");
+  const auto result = test::run_program(
+      fmt::format("report {} -o {}", run, burgers().folder.file("none.html")), "PATH=/nonexistent");
+  EXPECT_EQ(result.exit_code, 1);
+  EXPECT_NE(result.output.find("gnuplot-nox"), std::string::npos) << result.output;
+  EXPECT_FALSE(fs::exists(burgers().folder.file("none.html")));
+}
+
+TEST(Report, ABrokenHistoryIsNamedWithItsLine) {
+  const ScratchFolder folder;
+  fs::copy(burgers().folder.path() / "run", folder.path() / "run", fs::copy_options::recursive);
+  const std::string history = folder.file("run/models/mac-seed0.history.csv");
+  test::write_bytes(history, "step,loss,lr,gradient_norm,validation\n1,1,1,1,\n2,what,1,1,\n");
+  try {
+    report_run(folder.file("run"), folder.file("report.html"));
+    FAIL();
+  } catch (const Error& error) {
+    EXPECT_NE(std::string(error.what()).find(history + ":3"), std::string::npos) << error.what();
+  }
+}
+
+TEST(Html, EscapesWhatWouldBeMarkup) {
+  EXPECT_EQ(report::escaped("a < b & \"c\" > d\x01"), "a &lt; b &amp; &quot;c&quot; &gt; d");
+}
+
+}  // namespace
+}  // namespace mac
