@@ -37,6 +37,9 @@ class ConfigTable {
   std::string path() const;  // "data.train"
   int line() const;
 
+  /// The table in one fixed spelling: comments, order and white space don't count.
+  std::string canonical() const;
+
   bool has(std::string_view key) const;
 
   // Required values. A missing key, a wrong type or a value out of range throws UsageError.

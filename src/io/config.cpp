@@ -137,6 +137,12 @@ void ConfigTable::fail(std::string_view key, const std::string& sentence) const 
                    where.empty() ? "" : ": ", sentence);
 }
 
+std::string ConfigTable::canonical() const {
+  std::ostringstream text;
+  text << *node_->table;  // toml++ keeps keys sorted
+  return text.str();
+}
+
 bool ConfigTable::has(std::string_view key) const { return look_up(*node_, key) != nullptr; }
 
 double ConfigTable::number(std::string_view key, Range range) const {

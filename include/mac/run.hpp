@@ -1,0 +1,35 @@
+// A whole study: data, models, rollouts, metrics, report, in one folder.
+#pragma once
+
+#include <cstdint>
+#include <mac/evaluation.hpp>
+#include <mac/experiment.hpp>
+#include <string>
+#include <vector>
+
+namespace mac {
+
+struct RunOptions {
+  int threads = 0;  // 0: all cores
+  bool quiet = false;
+  std::vector<std::uint64_t> seeds;  // of the networks; empty: each network's own
+  std::vector<std::string> force;    // stages to do again: generate, train, rollout, evaluate, report
+};
+
+struct RunResult {
+  Evaluation evaluation;
+  std::string report;              // path
+  std::size_t done = 0, kept = 0;  // outputs made, and outputs that were there and still valid
+};
+
+std::vector<std::string> run_stages();
+
+/// Does what is missing or out of date in `folder`:
+///
+///   data.h5 -> models/NAME-seedN.safetensors, models/NAME.h5 -> rollouts/*.h5 -> metrics.json -> report.html
+///
+/// An output is kept when it was made from the same inputs and has not changed since, by content (run.json
+/// holds the hashes), not by date. A run that was killed goes on, training from its last checkpoint.
+RunResult run_study(const Experiment& experiment, const std::string& folder, const RunOptions& options);
+
+}  // namespace mac

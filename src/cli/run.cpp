@@ -1,0 +1,52 @@
+// mac run: experiment.toml -> a folder with everything
+#include <fmt/format.h>
+
+#include <mac/run.hpp>
+#include <memory>
+
+#include "cli/commands.hpp"
+
+namespace mac::cli {
+
+void add_run(CLI::App& program) {
+  struct Options {
+    Common common;
+    RunOptions run;
+    std::string experiment, folder, seeds;
+  };
+  const auto options = std::make_shared<Options>();
+  CLI::App* command =
+      program.add_subcommand("run", "Do a whole study: data, training, rollouts, tables, report");
+  command->footer(
+      "Examples:\n"
+      "  mac run experiments/burgers.toml -o runs/burgers\n"
+      "  mac run experiments/burgers.toml -o runs/burgers --seeds 0:5\n"
+      "What is there and was made from the same inputs is kept; a killed run goes on.");
+  command->add_option("experiment", options->experiment, "Experiment file (TOML)")
+      ->required()
+      ->type_name("EXPERIMENT");
+  command->add_option("-o,--output", options->folder, "Folder of the study")->required()->type_name("DIR");
+  command->add_option("--seeds", options->seeds, "Train every network with these seeds, 0:5 for 0 to 4")
+      ->type_name("A:B");
+  command
+      ->add_option("--force", options->run.force,
+                   "Do this stage again: generate, train, rollout, evaluate, report")
+      ->check(CLI::IsMember(run_stages()))
+      ->type_name("STAGE");
+  add_common(*command, options->common, true);
+  command->callback([options] {
+    const Experiment experiment = Experiment::read(options->experiment);
+    if (!options->seeds.empty()) options->run.seeds = seed_range(options->seeds);
+    options->run.threads = options->common.threads;
+    options->run.quiet = options->common.quiet;
+    const RunResult result = run_study(experiment, options->folder, options->run);
+    if (!options->common.json.empty()) write_json(options->common.json, to_json(result.evaluation));
+    if (options->common.json == "-") return;
+    for (const Table& table : tables(result.evaluation))
+      if (table.title.find(", closure ") == std::string::npos)
+        fmt::print("{}\n", render(table, TableFormat::text));
+    fmt::print("{} made, {} kept\nreport: {}\n", result.done, result.kept, result.report);
+  });
+}
+
+}  // namespace mac::cli

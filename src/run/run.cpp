@@ -1,0 +1,183 @@
+#include <algorithm>
+#include <filesystem>
+#include <functional>
+#include <mac/baselines.hpp>
+#include <mac/error.hpp>
+#include <mac/report.hpp>
+#include <mac/run.hpp>
+#include <mac/training.hpp>
+#include <mac/version.hpp>
+#include <nlohmann/json.hpp>
+
+#include "io/atomic_file.hpp"
+#include "rollout/open_model.hpp"
+#include "run/manifest.hpp"
+
+namespace mac {
+
+namespace fs = std::filesystem;
+
+namespace {
+
+/// A model to train and roll out.
+struct Job {
+  ModelPlan plan;
+  std::string canonical;  // its entry of [[models]]
+  std::string file;       // models/...
+  std::string rollout;    // rollouts/...
+};
+
+class Study {
+ public:
+  Study(const Experiment& experiment, const std::string& folder, const RunOptions& options)
+      : experiment_(experiment), folder_(folder), options_(options), manifest_(prepare(folder)) {}
+
+  RunResult run() {
+    write_experiment();
+    generate_data();
+    const DataFile data = DataFile::open(path("data.h5"));
+    std::vector<std::string> rollouts;
+    for (const Job& job : jobs()) {
+      train_model(job, data);
+      roll_out(job.rollout, {path(job.file), {}, {}, {}}, manifest_.content(job.file), data);
+      rollouts.push_back(job.rollout);
+    }
+    const HeldClosure held = coupling();
+    roll_out("rollouts/markov.h5", {"markov", {}, {}, {}}, "markov", data);
+    roll_out("rollouts/exact.h5", {"exact", {}, held.hold, held.target},
+             fmt::format("exact {} {}", to_string(held.hold), to_string(held.target)), data);
+    rollouts.insert(rollouts.end(), {"rollouts/markov.h5", "rollouts/exact.h5"});
+    Evaluation evaluation = evaluate_rollouts(rollouts);
+    write_report();
+    return {std::move(evaluation), path("report.html"), done_, kept_};
+  }
+
+ private:
+  static fs::path prepare(const std::string& folder) {
+    std::error_code failure;
+    fs::create_directories(fs::path(folder) / "models", failure);
+    if (!failure) fs::create_directories(fs::path(folder) / "rollouts", failure);
+    if (failure) throw Error("{}: cannot be made: {}", folder, failure.message());
+    return folder;
+  }
+
+  std::string path(const std::string& output) const { return (folder_ / output).string(); }
+
+  bool forced(const std::string& stage) const {
+    return std::find(options_.force.begin(), options_.force.end(), stage) != options_.force.end();
+  }
+
+  /// Makes an output unless the one that is there was made from the same inputs.
+  void stage(const std::string& name, const std::string& output, std::vector<std::string> inputs,
+             const std::function<void()>& make) {
+    inputs.insert(inputs.begin(), {name, version()});
+    const std::string hash = hash_parts(inputs);
+    if (!forced(name) && manifest_.is_valid(output, hash)) {
+      ++kept_;
+      return;
+    }
+    if (!options_.quiet) fmt::print(stderr, "{:<9} {}\n", name, path(output));
+    make();
+    manifest_.record(output, hash);
+    ++done_;
+  }
+
+  void write_experiment() const { write_file_atomically(path("experiment.toml"), experiment_.config.text()); }
+
+  void generate_data() {
+    stage("generate", "data.h5",
+          {experiment_.config.table("system").canonical(), experiment_.config.table("data").canonical()},
+          [&] {
+            generate(experiment_, path("data.h5"), {options_.threads, options_.quiet});
+          });
+  }
+
+  std::vector<Job> jobs() const {
+    std::vector<Job> jobs;
+    const std::vector<ConfigTable> tables = experiment_.config.tables("models");
+    for (std::size_t i = 0; i < experiment_.models.size(); ++i) {
+      const ModelPlan& model = experiment_.models[i];
+      if (!model.network) {
+        jobs.push_back({model, tables[i].canonical(), fmt::format("models/{}.h5", model.name),
+                        fmt::format("rollouts/{}.h5", model.name)});
+        continue;
+      }
+      auto seeds = options_.seeds;
+      if (seeds.empty()) seeds = {model.network->training.seed};
+      for (const std::uint64_t seed : seeds) {
+        ModelPlan plan = model;
+        plan.network->training.seed = seed;
+        jobs.push_back({plan, to_text(plan.network->training) + tables[i].canonical(),
+                        fmt::format("models/{}-seed{}.safetensors", model.name, seed),
+                        fmt::format("rollouts/{}-seed{}.h5", model.name, seed)});
+      }
+    }
+    return jobs;
+  }
+
+  void train_model(const Job& job, const DataFile& data) {
+    stage("train", job.file, {manifest_.content("data.h5"), job.canonical}, [&] {
+      if (job.plan.baseline)
+        train_baseline(experiment_, job.plan, data, path(job.file), options_.threads, options_.quiet);
+      else
+        train(experiment_, job.plan, data, path(job.file),
+              {options_.threads, options_.quiet, !forced("train")});
+    });
+  }
+
+  void roll_out(const std::string& output, const ModelRequest& request, const std::string& model,
+                const DataFile& data) {
+    stage("rollout", output, {manifest_.content("data.h5"), model}, [&] {
+      RolloutOptions options;
+      options.threads = options_.threads;
+      options.quiet = options_.quiet;
+      options.time_steps = true;
+      rollout(*open_model(request, data), data, path(output), options);
+    });
+    rollout_contents_.push_back(manifest_.content(output));
+  }
+
+  /// The coupling of the floor: that of the first network, so that the floor is its floor.
+  HeldClosure coupling() const {
+    for (const ModelPlan& model : experiment_.models)
+      if (model.network) return model.network->training.held;
+    return {Hold::linear, Target::instant};
+  }
+
+  Evaluation evaluate_rollouts(const std::vector<std::string>& rollouts) {
+    std::vector<RolloutFile> files;
+    for (const std::string& output : rollouts) {
+      files.push_back(RolloutFile::open(path(output)));
+      files.back().experiment = experiment_;  // its [evaluation] may be newer than the data
+    }
+    Evaluation evaluation = evaluate(std::move(files));
+    std::vector<std::string> inputs = rollout_contents_;
+    if (const auto table = experiment_.config.table_if("evaluation")) inputs.push_back(table->canonical());
+    stage("evaluate", "metrics.json", inputs,
+          [&] { write_file_atomically(path("metrics.json"), to_json(evaluation).dump(2) + "\n"); });
+    return evaluation;
+  }
+
+  void write_report() {
+    std::vector<std::string> inputs = rollout_contents_;
+    inputs.push_back(manifest_.content("metrics.json"));
+    stage("report", "report.html", inputs, [&] { report(folder_.string(), path("report.html")); });
+  }
+
+  const Experiment& experiment_;
+  fs::path folder_;
+  const RunOptions& options_;
+  Manifest manifest_;
+  std::vector<std::string> rollout_contents_;
+  std::size_t done_ = 0, kept_ = 0;
+};
+
+}  // namespace
+
+std::vector<std::string> run_stages() { return {"generate", "train", "rollout", "evaluate", "report"}; }
+
+RunResult run_study(const Experiment& experiment, const std::string& folder, const RunOptions& options) {
+  return Study(experiment, folder, options).run();
+}
+
+}  // namespace mac
