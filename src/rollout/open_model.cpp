@@ -31,7 +31,7 @@ std::unique_ptr<ClosureModel> open_network(const ModelRequest& request, const Da
   HeldClosure held = model.held.value_or(HeldClosure{});
   if (request.hold) held.hold = *request.hold;
   std::string name = request.name;
-  if (const auto own = model.provenance.find("model"); name.empty() && own != model.provenance.end())
+  if (const auto own = model.provenance.find("name"); name.empty() && own != model.provenance.end())
     name = own->second;
   if (name.empty()) name = std::filesystem::path(request.model).stem().string();
   return make_network_closure(model, name, held);
