@@ -103,6 +103,9 @@ struct ModelPlan {
 /// [models.training], [[training.stages]].
 std::vector<ModelPlan> read_models(const ConfigTable& experiment, const System& system, const DataPlan& data);
 
+/// The file of a model in a folder: NAME-seedN.safetensors for a network, NAME.h5 for a baseline.
+std::string model_file_name(const ModelPlan& plan);
+
 /// Every setting as "key = value" lines: the same plan gives the same text.
 std::string to_text(const TrainingPlan& plan);
 

@@ -19,10 +19,14 @@ void add_common(CLI::App& command, Common& common, bool with_json);
 /// Writes results to a file, or to standard output for "-".
 void write_json(const std::string& path, const nlohmann::json& value);
 
+/// The seeds of "0:5": 0, 1, 2, 3, 4. Throws UsageError for anything else.
+std::vector<std::uint64_t> seed_range(const std::string& text);
+
 // Each adds its command to the program; the command runs when it is chosen.
 void add_generate(CLI::App& program);
 void add_train(CLI::App& program);
 void add_rollout(CLI::App& program);
+void add_run(CLI::App& program);
 void add_evaluate(CLI::App& program);
 void add_bench(CLI::App& program);
 void add_predict(CLI::App& program);

@@ -39,12 +39,14 @@ int run(int argc, char** argv) {
   program.set_version_flag("--version", [] { return version_text(); });
   program.require_subcommand(1);
   program.footer(
-      "A study from start to end:\n"
+      "A study from start to end, and the same step by step:\n"
+      "  mac run experiments/burgers.toml -o runs/burgers\n"
       "  mac generate experiments/burgers.toml -o data.h5\n"
       "  mac train experiments/burgers.toml --data data.h5 --model mac -o mac.safetensors\n"
       "  mac rollout mac.safetensors --data data.h5 -o mac.h5\n"
       "  mac rollout markov --data data.h5 -o markov.h5\n"
       "  mac evaluate mac.h5 markov.h5");
+  add_run(program);
   add_generate(program);
   add_train(program);
   add_rollout(program);

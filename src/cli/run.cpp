@@ -3,6 +3,7 @@
 
 #include <mac/run.hpp>
 #include <memory>
+#include <nlohmann/json.hpp>
 
 #include "cli/commands.hpp"
 

@@ -27,22 +27,6 @@ struct TrainRequest {
   std::string device = "cpu";
 };
 
-/// "0:5" is 0, 1, 2, 3, 4.
-std::vector<std::uint64_t> seed_range(const std::string& text) {
-  std::uint64_t first = 0, last = 0;
-  const char* const end = text.data() + text.size();
-  const auto [colon, first_error] = std::from_chars(text.data(), end, first);
-  if (first_error == std::errc() && colon != end && *colon == ':') {
-    const auto [rest, last_error] = std::from_chars(colon + 1, end, last);
-    if (last_error == std::errc() && rest == end && last > first && last - first <= 10000) {
-      std::vector<std::uint64_t> seeds;
-      for (std::uint64_t seed = first; seed < last; ++seed) seeds.push_back(seed);
-      return seeds;
-    }
-  }
-  throw UsageError("--seeds {}: expected FIRST:END with FIRST < END, as in 0:5 for the seeds 0 to 4", text);
-}
-
 std::vector<ModelPlan> chosen_models(const Experiment& experiment, const TrainRequest& request) {
   std::vector<ModelPlan> chosen;
   std::vector<std::string> names;
@@ -55,12 +39,6 @@ std::vector<ModelPlan> chosen_models(const Experiment& experiment, const TrainRe
     throw UsageError("{}: has no model \"{}\" to train, only {}", request.experiment, request.model,
                      fmt::join(names, ", "));
   return chosen;
-}
-
-/// In a folder: networks by name and seed, baselines by name.
-std::string file_name(const ModelPlan& plan) {
-  return plan.network ? fmt::format("{}-seed{}.safetensors", plan.name, plan.network->training.seed)
-                      : plan.name + ".h5";
 }
 
 void run(const TrainRequest& request) {
@@ -86,7 +64,8 @@ void run(const TrainRequest& request) {
     throw UsageError("-o {}: {} models need a folder, as in -o runs/", request.output, plans.size());
   if (folder) fs::create_directories(request.output);
   for (const ModelPlan& plan : plans) {
-    const std::string path = folder ? (fs::path(request.output) / file_name(plan)).string() : request.output;
+    const std::string path =
+        folder ? (fs::path(request.output) / model_file_name(plan)).string() : request.output;
     if (plan.baseline) {
       fmt::print("{}: {}\n", path,
                  train_baseline(experiment, plan, data, path, request.common.threads, request.common.quiet));
@@ -105,6 +84,21 @@ void run(const TrainRequest& request) {
 }
 
 }  // namespace
+
+std::vector<std::uint64_t> seed_range(const std::string& text) {
+  std::uint64_t first = 0, last = 0;
+  const char* const end = text.data() + text.size();
+  const auto [colon, first_error] = std::from_chars(text.data(), end, first);
+  if (first_error == std::errc() && colon != end && *colon == ':') {
+    const auto [rest, last_error] = std::from_chars(colon + 1, end, last);
+    if (last_error == std::errc() && rest == end && last > first && last - first <= 10000) {
+      std::vector<std::uint64_t> seeds;
+      for (std::uint64_t seed = first; seed < last; ++seed) seeds.push_back(seed);
+      return seeds;
+    }
+  }
+  throw UsageError("--seeds {}: expected FIRST:END with FIRST < END, as in 0:5 for the seeds 0 to 4", text);
+}
 
 void add_train(CLI::App& program) {
   const auto request = std::make_shared<TrainRequest>();

@@ -44,7 +44,8 @@ Manifest::Manifest(const fs::path& folder) : folder_(folder) {
   if (!fs::exists(path)) return;
   std::ifstream stream(path);
   try {
-    for (const auto& [output, entry] : nlohmann::json::parse(stream).at("outputs").items())
+    const auto record = nlohmann::json::parse(stream);
+    for (const auto& [output, entry] : record.at("outputs").items())
       entries_[output] = {entry.at("inputs"), entry.at("content")};
   } catch (const nlohmann::json::exception& error) {
     throw Error("{}: is not the record of a run: {}; remove it to start again", path.string(), error.what());

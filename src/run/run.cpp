@@ -97,19 +97,15 @@ class Study {
     const std::vector<ConfigTable> tables = experiment_.config.tables("models");
     for (std::size_t i = 0; i < experiment_.models.size(); ++i) {
       const ModelPlan& model = experiment_.models[i];
-      if (!model.network) {
-        jobs.push_back({model, tables[i].canonical(), fmt::format("models/{}.h5", model.name),
-                        fmt::format("rollouts/{}.h5", model.name)});
-        continue;
-      }
-      auto seeds = options_.seeds;
-      if (seeds.empty()) seeds = {model.network->training.seed};
+      std::vector<std::uint64_t> seeds = options_.seeds;
+      if (seeds.empty() || !model.network) seeds = {model.network ? model.network->training.seed : 0};
       for (const std::uint64_t seed : seeds) {
         ModelPlan plan = model;
-        plan.network->training.seed = seed;
-        jobs.push_back({plan, to_text(plan.network->training) + tables[i].canonical(),
-                        fmt::format("models/{}-seed{}.safetensors", model.name, seed),
-                        fmt::format("rollouts/{}-seed{}.h5", model.name, seed)});
+        if (plan.network) plan.network->training.seed = seed;
+        const std::string file = model_file_name(plan);
+        const std::string settings = plan.network ? to_text(plan.network->training) : std::string();
+        jobs.push_back({plan, settings + tables[i].canonical(), "models/" + file,
+                        fmt::format("rollouts/{}.h5", fs::path(file).stem().string())});
       }
     }
     return jobs;
@@ -161,7 +157,9 @@ class Study {
   void write_report() {
     std::vector<std::string> inputs = rollout_contents_;
     inputs.push_back(manifest_.content("metrics.json"));
-    stage("report", "report.html", inputs, [&] { report(folder_.string(), path("report.html")); });
+    stage("report", "report.html", inputs, [&] {
+      report_run(folder_.string(), path("report.html"), {options_.threads, options_.quiet});
+    });
   }
 
   const Experiment& experiment_;

@@ -254,6 +254,11 @@ std::vector<ModelPlan> read_models(const ConfigTable& experiment, const System& 
   return models;
 }
 
+std::string model_file_name(const ModelPlan& plan) {
+  return plan.network ? fmt::format("{}-seed{}.safetensors", plan.name, plan.network->training.seed)
+                      : plan.name + ".h5";
+}
+
 std::string to_text(const TrainingPlan& plan) {
   std::string text;
   const auto line = [&](std::string_view key, const auto& value) {

@@ -1,0 +1,140 @@
+// mac run: does what is missing, keeps what is valid, goes on after a kill.
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <mac/error.hpp>
+#include <mac/run.hpp>
+#include <nlohmann/json.hpp>
+
+#include "run/manifest.hpp"
+#include "support/files.hpp"
+#include "support/program.hpp"
+
+namespace mac {
+namespace {
+
+using test::read_bytes;
+using test::ScratchFolder;
+using test::write_bytes;
+
+const std::string study = R"([system]
+name = "burgers"
+grid = 32
+[data]
+dt = 1e-3
+stride = 10
+[data.train]
+trajectories = 8
+horizon = 0.2
+[data.validation]
+trajectories = 2
+horizon = 0.2
+[data.test]
+trajectories = 3
+horizon = 0.2
+[[models]]
+name = "mac"
+kind = "mamba"
+d_model = 3
+blocks = 1
+d_state = 2
+[training]
+recipe = "fast"
+steps = 6
+batch = 4
+validate_every = 3
+)";
+
+class Run : public ::testing::Test {
+ protected:
+  RunResult run(const std::string& text, RunOptions options = {}) {
+    options.threads = 1;
+    options.quiet = true;
+    return run_study(Experiment::parse(text, "study.toml"), folder_.file("run"), options);
+  }
+  static std::string changed(const std::string& what, const std::string& by) {
+    std::string text = study;
+    return text.replace(text.find(what), what.size(), by);
+  }
+  ScratchFolder folder_;
+};
+
+TEST_F(Run, DoesEverythingOnceAndNothingTheSecondTime) {
+  const RunResult first = run(study);
+  EXPECT_EQ(first.done, 7u) << "data, model, three rollouts, metrics, report";
+  EXPECT_EQ(first.kept, 0u);
+  for (const char* file : {"data.h5", "models/mac-seed0.safetensors", "rollouts/mac-seed0.h5",
+                           "rollouts/markov.h5", "rollouts/exact.h5", "metrics.json", "report.html"})
+    EXPECT_TRUE(std::filesystem::exists(folder_.path() / "run" / file)) << file;
+  const RunResult second = run(study);
+  EXPECT_EQ(second.done, 0u);
+  EXPECT_EQ(second.kept, 7u);
+  EXPECT_EQ(to_json(first.evaluation)["models"], to_json(second.evaluation)["models"]);
+}
+
+TEST_F(Run, DoesAgainWhatAChangeReaches) {
+  run(study);
+  EXPECT_EQ(run(study + "# a comment\n").done, 0u) << "comments don't count";
+  EXPECT_EQ(run(changed("[training]\n", "[evaluation]\nintervals = [[0, 0.1]]\n[training]\n")).done, 2u)
+      << "metrics and report";
+  EXPECT_EQ(run(changed("steps = 6", "steps = 7")).done, 4u) << "model, its rollout, metrics, report";
+  EXPECT_EQ(run(changed("trajectories = 3", "trajectories = 4")).done, 7u) << "everything";
+}
+
+TEST_F(Run, TrustsContentNotDates) {
+  run(study);
+  const auto rollout = folder_.path() / "run" / "rollouts" / "markov.h5";
+  std::filesystem::last_write_time(rollout, std::filesystem::file_time_type::clock::now());
+  EXPECT_EQ(run(study).done, 0u) << "touched, not changed";
+  std::string bytes = read_bytes(rollout.string());
+  bytes[bytes.size() / 2] ^= 1;
+  write_bytes(rollout.string(), bytes);
+  EXPECT_GE(run(study).done, 1u) << "damaged";
+  EXPECT_EQ(run(study).done, 0u);
+  std::filesystem::remove(rollout);
+  EXPECT_GE(run(study).done, 1u) << "removed";
+}
+
+TEST_F(Run, RepeatsAForcedStage) {
+  run(study);
+  RunOptions options;
+  options.force = {"train"};
+  const RunResult result = run(study, options);
+  EXPECT_EQ(result.done, 1u) << "the same training gives the same bytes, so nothing after it changes";
+}
+
+TEST_F(Run, TrainsEverySeedAndPoolsThem) {
+  RunOptions options;
+  options.seeds = {0, 1, 2};
+  const RunResult result = run(study, options);
+  EXPECT_EQ(result.evaluation.models.front().files.size(), 3u);
+  EXPECT_EQ(result.evaluation.models.front().splits.at("test").trajectories, 9u);
+}
+
+TEST_F(Run, NamesADamagedRecord) {
+  run(study);
+  write_bytes((folder_.path() / "run" / "run.json").string(), "{\"outputs\": 3");
+  EXPECT_THROW(run(study), Error);
+}
+
+TEST_F(Run, GoesOnAfterAKill) {
+  write_bytes(folder_.file("study.toml"), changed("steps = 6", "steps = 4000\ncheckpoint_every = 20"));
+  const std::string arguments =
+      "run " + folder_.file("study.toml") + " -o " + folder_.file("run") + " --quiet";
+  const auto killed = test::run_program(arguments, "timeout -s KILL 1");
+  ASSERT_NE(killed.exit_code, 0) << "the run was to be killed while it trains";
+  const auto resumed = test::run_program(arguments);
+  ASSERT_EQ(resumed.exit_code, 0) << resumed.output;
+  const std::string model = read_bytes(folder_.file("run/models/mac-seed0.safetensors"));
+  std::filesystem::remove_all(folder_.path() / "run");
+  ASSERT_EQ(test::run_program(arguments).exit_code, 0);
+  EXPECT_EQ(read_bytes(folder_.file("run/models/mac-seed0.safetensors")), model);
+}
+
+TEST(Manifest, HashesPartsWithTheirBoundaries) {
+  EXPECT_NE(hash_parts({"ab", "c"}), hash_parts({"a", "bc"}));
+  EXPECT_EQ(hash_parts({"a", "b"}), hash_parts({"a", "b"}));
+}
+
+}  // namespace
+}  // namespace mac
