@@ -10,47 +10,56 @@ namespace cuda {
 
 namespace {
 
+/// Keeps what the forward pass read, which its backward pass reads again.
+struct EngineTape final : Tape {
+  DeviceTape device;
+  DeviceArray<float> parameters, x, initial_state;
+};
+
 class Engine final : public SequenceEngine<float> {
  public:
   explicit Engine(const NetworkShape& shape) : network_(shape, 1) {}
 
   const NetworkShape& shape() const override { return network_.shape(); }
 
-  std::unique_ptr<Tape> make_tape(SequenceDims) override { return std::make_unique<DeviceTape>(); }
+  std::unique_ptr<Tape> make_tape(SequenceDims) override { return std::make_unique<EngineTape>(); }
 
   void forward(const float* parameters, SequenceDims dims, const float* x, float* y,
                const float* initial_state, float* final_state, Tape* tape) override {
     const Sizes size = sizes(dims);
-    upload(parameters, dims, x, initial_state);
+    EngineTape& on_device = tape ? dynamic_cast<EngineTape&>(*tape) : unrecorded_;
+    on_device.parameters.upload(parameters, size.parameters, stream_);
+    on_device.x.upload(x, size.x, stream_);
+    if (initial_state) on_device.initial_state.upload(initial_state, size.state, stream_);
     y_.reserve(size.y);
-    state_out_.reserve(size.state);
-    network_.forward(parameters_.data(), dims, x_.data(), y_.data(),
-                     initial_state ? state_in_.data() : nullptr, final_state ? state_out_.data() : nullptr,
-                     tape ? &dynamic_cast<DeviceTape&>(*tape) : nullptr, stream_);
+    state_.reserve(size.state);
+    network_.forward(on_device.parameters.data(), dims, on_device.x.data(), y_.data(),
+                     initial_state ? on_device.initial_state.data() : nullptr,
+                     final_state ? state_.data() : nullptr, tape ? &on_device.device : nullptr, stream_);
     y_.download(y, size.y, stream_);
-    if (final_state) state_out_.download(final_state, size.state, stream_);
+    if (final_state) state_.download(final_state, size.state, stream_);
     stream_.wait();
   }
 
-  void backward(const float* parameters, SequenceDims dims, const float* x, const float* initial_state,
-                const float* d_y, Tape& tape, const Gradients<float>& gradients) override {
+  void backward(const float*, SequenceDims dims, const float*, const float* initial_state, const float* d_y,
+                Tape& tape, const Gradients<float>& gradients) override {
     const Sizes size = sizes(dims);
-    upload(parameters, dims, x, initial_state);
+    auto& on_device = dynamic_cast<EngineTape&>(tape);
     y_.upload(d_y, size.y, stream_);
     d_parameters_.reserve(size.parameters);
     d_x_.reserve(size.x);
-    state_out_.reserve(size.state);
+    state_.reserve(size.state);
     if (gradients.final_state) d_final_.upload(gradients.final_state, size.state, stream_);
-    network_.backward(parameters_.data(), dims, x_.data(), initial_state ? state_in_.data() : nullptr,
-                      y_.data(), dynamic_cast<DeviceTape&>(tape),
+    network_.backward(on_device.parameters.data(), dims, on_device.x.data(),
+                      initial_state ? on_device.initial_state.data() : nullptr, y_.data(), on_device.device,
                       {d_parameters_.data(), gradients.x ? d_x_.data() : nullptr,
-                       gradients.initial_state ? state_out_.data() : nullptr,
+                       gradients.initial_state ? state_.data() : nullptr,
                        gradients.final_state ? d_final_.data() : nullptr},
                       false, stream_);
     std::vector<float> d_parameters(size.parameters);
     d_parameters_.download(d_parameters.data(), size.parameters, stream_);
     if (gradients.x) d_x_.download(gradients.x, size.x, stream_);
-    if (gradients.initial_state) state_out_.download(gradients.initial_state, size.state, stream_);
+    if (gradients.initial_state) state_.download(gradients.initial_state, size.state, stream_);
     stream_.wait();
     for (std::size_t i = 0; i < size.parameters; ++i) gradients.parameters[i] += d_parameters[i];
   }
@@ -65,16 +74,10 @@ class Engine final : public SequenceEngine<float> {
             dims.batch * shape().state_size()};
   }
 
-  void upload(const float* parameters, SequenceDims dims, const float* x, const float* initial_state) {
-    const Sizes size = sizes(dims);
-    parameters_.upload(parameters, size.parameters, stream_);
-    x_.upload(x, size.x, stream_);
-    if (initial_state) state_in_.upload(initial_state, size.state, stream_);
-  }
-
   Stream stream_;
   DeviceNetwork network_;
-  DeviceArray<float> parameters_, x_, y_, state_in_, state_out_, d_parameters_, d_x_, d_final_;
+  EngineTape unrecorded_;  // of forward passes without a tape
+  DeviceArray<float> y_, state_, d_parameters_, d_x_, d_final_;
 };
 
 }  // namespace

@@ -477,16 +477,17 @@ constexpr BackwardVariant variant(int d_model = 0, int d_state = 0) {
           d_model,
           d_state};
 }
-template <int D_MODEL, int D_STATE, int LENGTH>
+template <int D_MODEL, int D_STATE, int SEQUENCES, int LENGTH>
 constexpr BackwardVariant fixed() {
-  return variant<FixedMambaSizes<D_MODEL, D_STATE>, 3, LENGTH>(D_MODEL, D_STATE);
+  return variant<FixedMambaSizes<D_MODEL, D_STATE>, SEQUENCES, LENGTH>(D_MODEL, D_STATE);
 }
 
-/// Three sequences a block: the four layers of 96 sequences then take 128 blocks, one a multiprocessor of an
-/// H200.
-const BackwardVariant variants[] = {fixed<22, 12, 6>(),
-                                    fixed<24, 12, 5>(),
-                                    fixed<10, 16, 12>(),
+/// As many sequences a block as let all layers of a batch of 96 run at once on the 132 multiprocessors of an
+/// H200, one block on each: three with four layers (Burgers) or three (power grid), two with two layers
+/// (KdV).
+const BackwardVariant variants[] = {fixed<22, 12, 3, 6>(),
+                                    fixed<24, 12, 2, 8>(),
+                                    fixed<10, 16, 3, 12>(),
                                     variant<AnyMambaSizes<4>, 3, 4>(),
                                     variant<AnyMambaSizes<4>, 1, 3>(),
                                     variant<AnyMambaSizes<4>, 1, 1>()};
