@@ -11,6 +11,9 @@ std::string cuda_unavailable() {
   const cudaError_t status = cudaGetDeviceCount(&devices);
   if (status == cudaSuccess && devices > 0) return "";
   cudaGetLastError();
+  if (status == cudaErrorInsufficientDriver)  // also what the runtime says where there is no driver at all
+    return fmt::format("no CUDA device can be used: this machine has no NVIDIA driver for CUDA {} or newer",
+                       CUDART_VERSION / 1000);
   return fmt::format("no CUDA device can be used: {}",
                      status == cudaSuccess ? "none was found" : cudaGetErrorString(status));
 }

@@ -43,8 +43,6 @@ struct FixedMambaSizes {
   static constexpr __host__ __device__ int state_count() { return d_inner * padded_state(); }
 };
 
-inline constexpr int largest_d_state = 16;
-
 /// Offsets within the parameters of one block of the network (layer norm and Mamba).
 struct MambaOffsets {
   int norm_weight, norm_bias, in_proj, conv_weight, conv_bias, x_proj, step_weight, step_bias, A_log, D,
