@@ -21,7 +21,7 @@ std::span<const double> row_of(const std::vector<double>& values, std::size_t tr
 /// |predicted - true| / |true| over one trajectory, where the truth is known; NaN after a blow-up.
 double relative_error(std::span<const double> predicted, std::span<const double> truth) {
   double error = 0, norm = 0;
-  for (std::size_t k = 0; k < truth.size(); ++k) {
+  for (std::size_t k = 0; k < std::min(predicted.size(), truth.size()); ++k) {
     if (std::isnan(truth[k])) continue;
     error += (predicted[k] - truth[k]) * (predicted[k] - truth[k]);
     norm += truth[k] * truth[k];
@@ -100,13 +100,15 @@ std::optional<AxisRange> range_around_truth(const Curve& truth, const std::vecto
   return AxisRange{std::max(lowest, low - span / 2), std::min(highest, high + span / 2)};
 }
 
-/// Value above, absolute error below; the floor only below, where it can be seen.
+/// Value above, absolute error below. Only below: the floor, which the truth would hide, and models further
+/// from the truth than zero is, which would hide everything.
 Panel value_and_error(const std::string& label, const Curve& truth_curve, const std::vector<Curve>& models,
                       std::size_t points) {
   Axes value{label, false, {thinned(truth_curve, points)}, range_around_truth(truth_curve, models)};
   Axes error{"|error|", true, {}};
   for (const Curve& model : models) {
-    if (!is_floor(model.model)) value.curves.push_back(thinned(model, points));
+    if (!is_floor(model.model) && !(relative_error(model.y, truth_curve.y) > 1))
+      value.curves.push_back(thinned(model, points));
     error.curves.push_back(thinned(error_curve(model, truth_curve), points));
   }
   return {"", {std::move(value), std::move(error)}};
@@ -221,12 +223,13 @@ Figure trajectory_figure(const Experiment& experiment, const Case& shown, Quanti
   figure.name = fmt::format("{}_{}", resolved ? "resolved" : "closure", shown.split);
   figure.title = title_of(resolved ? "Resolved variables" : "Closure", shown.split);
   figure.mark = training_end(experiment, shown.split);
-  figure.caption =
-      fmt::format("{}: truth and models above, absolute error below.{}", case_words(shown),
-                  figure.mark ? fmt::format(" The dashed line at t = {:g} ends the time that the "
-                                            "training data cover.",
-                                            *figure.mark)
-                              : "");
+  figure.caption = fmt::format(
+      "{}: truth and models above (but for those further from it than zero is), absolute error below.{}",
+      case_words(shown),
+      figure.mark ? fmt::format(" The dashed line at t = {:g} ends the time that the "
+                                "training data cover.",
+                                *figure.mark)
+                  : "");
   figure.x_label = time_label(system.time_unit());
   for (std::size_t v = 0; v < names.size(); ++v) {
     const auto curve = [&](const Case::Rollout& rollout) {

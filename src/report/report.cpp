@@ -22,6 +22,8 @@ namespace {
 
 namespace fs = std::filesystem;
 
+constexpr std::size_t longest_open_table = 8;  // rows below a figure; longer ones are folded away
+
 const std::map<std::string, std::string, std::less<>> system_titles{
     {"burgers", "Viscous Burgers' equation"},
     {"kdv", "Korteweg–de Vries equation"},
@@ -183,7 +185,9 @@ std::string html_figure(const Figure& figure, const DrawnFigure& drawn, const st
   for (const std::string& svg : drawn.svg) text += svg + "\n";
   text += fmt::format("</div>\n<figcaption>{} <a href=\"{}\">PDF</a></figcaption>\n", escaped(figure.caption),
                       escaped(pdf));
-  for (const Table& table : figure.tables) text += html_folded(table.title, html_table(table));
+  for (const Table& table : figure.tables)
+    text += table.rows.size() > longest_open_table ? html_folded(table.title, html_table(table))
+                                                   : html_table(table);
   return text + "</figure>\n";
 }
 

@@ -26,13 +26,10 @@ std::vector<std::string> files_in(const fs::path& folder, const std::string& ext
   return files;
 }
 
-/// In the order of the experiment's models, then the others by name, the floors last.
-void sort_rollouts(std::vector<RolloutFile>& rollouts, const Experiment& experiment) {
-  const auto rank = [&](const RolloutFile& rollout) {
-    const auto found = std::ranges::find(experiment.models, rollout.model, &ModelPlan::name);
-    return (found - experiment.models.begin()) + (is_floor(rollout.model) ? 1 : 0);
-  };
-  std::ranges::stable_sort(rollouts, {}, rank);
+/// The place of a model's name: in the order of the experiment's models, then the others, the floors last.
+std::ptrdiff_t rank(const std::string& model, const Experiment& experiment) {
+  const auto found = std::ranges::find(experiment.models, model, &ModelPlan::name);
+  return (found - experiment.models.begin()) + (is_floor(model) ? 1 : 0);
 }
 
 /// "mac" from mac-seed0.safetensors, unless the file says its name itself.
@@ -65,9 +62,16 @@ Source read_run(const std::string& folder) {
   const std::vector<std::string> paths = files_in(run / "rollouts", ".h5");
   if (paths.empty()) throw UsageError("{}: has no rollouts/*.h5 to report", folder);
   Source source = read_rollouts(paths);
-  if (fs::exists(run / "experiment.toml"))
+  if (fs::exists(run / "experiment.toml")) {
     source.experiment = Experiment::read((run / "experiment.toml").string());
-  sort_rollouts(source.rollouts, source.experiment);
+    for (RolloutFile& rollout : source.rollouts)  // its [evaluation] may be newer than the rollouts
+      if (rollout.experiment.system->name() == source.experiment.system->name())
+        rollout.experiment = source.experiment;
+  }
+  const auto by_name = [&](const auto& member) {
+    return [&, member](const auto& entry) { return rank(entry.*member, source.experiment); };
+  };
+  std::ranges::stable_sort(source.rollouts, {}, by_name(&RolloutFile::model));
   if (fs::exists(run / "data.h5")) source.data.emplace(DataFile::open((run / "data.h5").string()));
 
   for (const std::string& path : files_in(run / "models", ".safetensors")) {
@@ -78,6 +82,8 @@ Source read_run(const std::string& folder) {
     if (const std::string history = TrainingFiles(path).history; fs::exists(history))
       source.histories.push_back(read_history(history, name));
   }
+  std::ranges::stable_sort(source.models, {}, by_name(&TrainedModel::name));
+  std::ranges::stable_sort(source.histories, {}, by_name(&TrainingHistory::model));
   for (const std::string& path : files_in(run / "models", ".h5"))
     if (!source.kernel && is_linear_kernel(path)) source.kernel = load_memory_kernel(path);
 

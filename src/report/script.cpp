@@ -22,12 +22,13 @@ struct Layout {
   double title, left, right, bottom, gap;
 };
 
-constexpr Layout page_panels{360, 180, 105, 26, 62, 12, 48, 14};  // SVG, several a row on a wide page
+constexpr Layout page_panels{360, 180, 105, 26, 66, 12, 48, 14};  // SVG, several a row on a wide page
 constexpr Layout page_single{640, 300, 130, 26, 66, 12, 48, 14};
 constexpr Layout print_panels{240, 115, 75, 22, 58, 8, 38, 10};  // PDF, three across the width of a page
 constexpr Layout print_single{480, 220, 100, 22, 58, 8, 38, 10};
 constexpr double room_above = 8;  // where there is no title
-constexpr double legend_height = 22, legend_sample_width = 32, letter_width = 5.5;
+constexpr double legend_row = 18, legend_sample_width = 32, letter_width = 5.5;
+constexpr double label_centre = 11;  // of the y axis, from the left edge
 constexpr std::size_t most_ticks = 5;
 
 double title_height(const Layout& layout, const Figure& figure) {
@@ -121,14 +122,17 @@ std::string plain(const std::string& text) {
   return result;
 }
 
-std::string y_axis(const Axes& axes) {
+/// The y axis; its label stands `label_x`, `label_y` on the screen, so that those of a column are in line.
+std::string y_axis(const Axes& axes, double label_x, double label_y) {
   const AxisRange range = shown_range(axes);
   const double unit = axes.log_y ? 1 : axis_unit(range);
   const auto ticks = axes.log_y ? log_ticks(range, most_ticks) : linear_ticks(range, most_ticks, unit);
   const std::string label = plain(axes.y_label) + (unit == 1 ? "" : " / " + power_text(unit));
   return fmt::format(
-      "{}set logscale y\nset yrange [{:.9g}:{:.9g}]\nset ytics {}\nset ylabel {} offset 0.5,0\n",
-      axes.log_y ? "" : "un", range.low, range.high, ticks_text(ticks, true), quoted(label));
+      "{}set logscale y\nset yrange [{:.9g}:{:.9g}]\nset ytics {}\n"
+      "set label 1 {} at screen {:.5f},{:.5f} center rotate by 90\n",
+      axes.log_y ? "" : "un", range.low, range.high, ticks_text(ticks, true), quoted(label), label_x,
+      label_y);
 }
 
 /// Plots one panel inside a rectangle of the canvas.
@@ -150,7 +154,8 @@ std::string plot_panel(const Figure& figure, std::size_t p, const Layout& layout
     text += fmt::format("set title {} offset 0,-0.6\n", quoted(a == 0 ? plain(panel.title) : ""));
     text += fmt::format("set xlabel {} offset 0,0.4\nset xtics {}\n",
                         quoted(last ? plain(figure.x_label) : ""), ticks_text(x_ticks, last));
-    text += y_axis(panel.axes[a]);
+    text +=
+        y_axis(panel.axes[a], (area.left + label_centre) / canvas.width, (top + bottom) / 2 / canvas.height);
     std::vector<std::string> plots;
     if (figure.mark)
       plots.push_back(fmt::format(
@@ -165,28 +170,44 @@ std::string plot_panel(const Figure& figure, std::size_t p, const Layout& layout
   return text;
 }
 
-/// A line and a name for each model in one row, centred at the top of the canvas: a plot without axes.
-std::string plot_legend(const std::vector<std::string>& models, const Rectangle& canvas) {
-  const auto entry_width = [](const std::string& model) {
-    return legend_sample_width + letter_width * static_cast<double>(model.size() + 4);
-  };
-  double left = canvas.width / 2;
-  for (const std::string& model : models) left -= entry_width(model) / 2;
+double entry_width(const std::string& model) {
+  return legend_sample_width + letter_width * static_cast<double>(model.size() + 4);
+}
+
+/// The entries of a legend in as few rows as the width allows.
+std::vector<std::vector<std::string>> legend_rows(const std::vector<std::string>& models, double width) {
+  std::vector<std::vector<std::string>> rows;
+  double used = width;
+  for (const std::string& model : models) {
+    if (used + entry_width(model) > width) rows.emplace_back(), used = 0;
+    rows.back().push_back(model);
+    used += entry_width(model);
+  }
+  return rows;
+}
+
+/// A line and a name for each model, centred at the top of the canvas: a plot without axes.
+std::string plot_legend(const std::vector<std::vector<std::string>>& rows, const Rectangle& canvas) {
   std::string text = fmt::format(
       "set lmargin at screen 0\nset rmargin at screen 1\nset bmargin at screen 0\nset tmargin at screen 1\n"
-      "unset border\nunset xtics\nunset ytics\nset xlabel \"\"\nset ylabel \"\"\nset title \"\"\n"
+      "unset border\nunset xtics\nunset ytics\nset xlabel \"\"\nset title \"\"\nunset label\n"
       "unset logscale\nset xrange [0:{:g}]\nset yrange [0:{:g}]\n",
       canvas.width, canvas.height);
-  const double y = canvas.height - legend_height / 2;
   std::vector<std::string> plots;
-  for (std::size_t m = 0; m < models.size(); ++m) {
-    text += data_block(fmt::format("$legend{}", m), {left, left + legend_sample_width}, {y, y});
-    text += fmt::format("set label {} {} at first {:g},{:g} left\n", m + 1, quoted(plain(models[m])),
-                        left + legend_sample_width + letter_width, y);
-    plots.push_back(fmt::format("$legend{} {} notitle", m, look(models[m], false)));
-    left += entry_width(models[m]);
+  for (std::size_t r = 0; r < rows.size(); ++r) {
+    const double y = canvas.height - legend_row * (static_cast<double>(r) + 0.6);
+    double left = canvas.width / 2;
+    for (const std::string& model : rows[r]) left -= entry_width(model) / 2;
+    for (const std::string& model : rows[r]) {
+      const std::string block = fmt::format("$legend{}", plots.size());
+      text += data_block(block, {left, left + legend_sample_width}, {y, y});
+      text += fmt::format("set label {} at first {:g},{:g} left\n", quoted(plain(model)),
+                          left + legend_sample_width + letter_width, y);
+      plots.push_back(fmt::format("{} {} notitle", block, look(model, false)));
+      left += entry_width(model);
+    }
   }
-  return text + fmt::format("plot {}\n", fmt::join(plots, ", "));
+  return text + fmt::format("plot {}\n", plots.empty() ? "NaN" : fmt::format("{}", fmt::join(plots, ", ")));
 }
 
 const Layout& svg_layout(const Figure& figure) {
@@ -211,8 +232,10 @@ std::string pdf_commands(const Figure& figure) {
   const double width = layout.panel_width, height = panel_height(layout, figure);
   const std::size_t columns = n == 4 ? 2 : std::min<std::size_t>(n, 3);
   const std::size_t rows = (n + columns - 1) / columns;
-  const Rectangle page{0, 0, width * static_cast<double>(columns),
-                       height * static_cast<double>(rows) + legend_height};
+  const double page_width = width * static_cast<double>(columns);
+  const auto legend = legend_rows(figure.models(), page_width);
+  const Rectangle page{0, 0, page_width,
+                       height * static_cast<double>(rows) + legend_row * static_cast<double>(legend.size())};
   std::string text = fmt::format(
       "set terminal pdfcairo size {:.4f}in,{:.4f}in font \"sans,8\" enhanced dashlength {:g}\n"
       "set output \"figure.pdf\"\nset multiplot\n",
@@ -221,7 +244,7 @@ std::string pdf_commands(const Figure& figure) {
     text += plot_panel(figure, p, layout, page,
                        {static_cast<double>(p % columns) * width,
                         static_cast<double>(rows - 1 - p / columns) * height, width, height});
-  text += plot_legend(figure.models(), page);
+  text += plot_legend(legend, page);
   return text + "unset multiplot\nunset output\n";
 }
 
