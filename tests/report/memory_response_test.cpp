@@ -8,6 +8,7 @@
 #include <mac/network.hpp>
 #include <nlohmann/json.hpp>
 
+#include "report/figures.hpp"
 #include "report/tiny_run.hpp"
 #include "support/files.hpp"
 #include "support/program.hpp"
@@ -118,6 +119,29 @@ TEST(MemoryTime, IsTheLastLagAboveTheThreshold) {
   EXPECT_FALSE(response.memory_time(0));
   response.rms = {1, 0, 0, 0, 0};
   EXPECT_DOUBLE_EQ(response.memory_time(0).value(), 0.0);
+}
+
+TEST(MemoryFigure, ShowsTheKernelInTheUnitsOfTheResponse) {
+  // C_1 = int K(s) x_1(t - s) ds with x_1 = y_1 e: an impulse of the size of y_1 gives K e s_1 per time.
+  MemoryResponse response{
+      {"m1_phi", "m1_psi"}, {"phi1", "psi1"}, 0.5, 3, 1, std::vector<double>(12, 0.25), {}, {2.0, 3.0}, 0.01};
+  MemoryKernel kernel;
+  kernel.variables = 2;
+  kernel.degree = 1;
+  kernel.step = 0.5;
+  kernel.times = 4;
+  kernel.degrees = {0, 0, 1, 0, 0, 1};  // 1, x_1, x_2
+  kernel.values.assign(3 * 2 * 4, 0.0);
+  kernel.values[(1 * 2 + 0) * 4 + 1] = -0.125;  // K_{x_1, C_1}(0.5)
+  const report::Figure figure = report::memory_figure({{"mac", response}}, &kernel, "1");
+  const auto& curves = figure.panels.at(0).axes.at(0).curves;
+  ASSERT_EQ(curves.size(), 2u);
+  // sqrt((0.25 * 2)^2 + (0.25 * 3)^2) / 0.5 at the lags 0.5 and 1
+  EXPECT_EQ(curves[0].x, (std::vector<double>{0.5, 1.0}));
+  EXPECT_DOUBLE_EQ(curves[0].y[0], std::sqrt(0.25 + 0.5625) / 0.5);
+  EXPECT_EQ(curves[1].model, "linear_memory");
+  EXPECT_EQ(curves[1].x, (std::vector<double>{0, 0.5, 1.0}));  // as far as the response is known
+  EXPECT_DOUBLE_EQ(curves[1].y[1], 0.125 * 2.0 / std::exp(-1.0));
 }
 
 TEST(Memory, IsTheSameForAnyNumberOfThreads) {
