@@ -104,13 +104,13 @@ std::optional<AxisRange> range_around_truth(const Curve& truth, const std::vecto
 /// from the truth than zero is, which would hide everything.
 Panel value_and_error(const std::string& label, const Curve& truth_curve, const std::vector<Curve>& models,
                       std::size_t points) {
-  Axes value{label, false, {thinned(truth_curve, points)}, range_around_truth(truth_curve, models)};
+  std::vector<Curve> above;
+  for (const Curve& model : models)
+    if (!is_floor(model.model) && !(relative_error(model.y, truth_curve.y) > 1)) above.push_back(model);
+  Axes value{label, false, {thinned(truth_curve, points)}, range_around_truth(truth_curve, above)};
+  for (const Curve& model : above) value.curves.push_back(thinned(model, points));
   Axes error{"|error|", true, {}};
-  for (const Curve& model : models) {
-    if (!is_floor(model.model) && !(relative_error(model.y, truth_curve.y) > 1))
-      value.curves.push_back(thinned(model, points));
-    error.curves.push_back(thinned(error_curve(model, truth_curve), points));
-  }
+  for (const Curve& model : models) error.curves.push_back(thinned(error_curve(model, truth_curve), points));
   return {"", {std::move(value), std::move(error)}};
 }
 
@@ -162,6 +162,18 @@ Table case_table(const Experiment& experiment, const Case& shown, Quantity quant
       table.rows.push_back(std::move(row));
     }
   return table;
+}
+
+/// Whether the models end so far apart that a linear axis would show the worst one only.
+bool far_apart(const Evaluation& evaluation, const std::string& split) {
+  double least = INFINITY, largest = 0;
+  for (const ModelMetrics& model : evaluation.models)
+    if (const auto metrics = model.splits.find(split);
+        metrics != model.splits.end() && !is_floor(model.model)) {
+      const double error = metrics->second.cumulative_l2.mean;
+      if (error > 0) least = std::min(least, error), largest = std::max(largest, error);
+    }
+  return largest > 30 * least;
 }
 
 /// A figure of one series of each model's metrics.
@@ -317,7 +329,8 @@ std::vector<Figure> series_figures(const Evaluation& evaluation) {
                        .mark = mark,
                        .panels = {},
                        .tables = {}},
-                      "relative L² error", false, [](const SplitMetrics& m) { return &m.running_l2; }));
+                      "relative L² error", far_apart(evaluation, split),
+                      [](const SplitMetrics& m) { return &m.running_l2; }));
     add(series_figure(evaluation, split,
                       {.name = "running_correlation_" + split,
                        .title = title_of("Running correlation", split),

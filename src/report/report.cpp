@@ -170,7 +170,9 @@ std::vector<Figure> case_figures(const Source& source) {
     const auto shown = representative_case(source.rollouts, split.name);
     if (!shown) continue;
     figures.push_back(trajectory_figure(experiment, *shown, Quantity::resolved));
-    figures.push_back(trajectory_figure(experiment, *shown, Quantity::closure));
+    if (Figure closure = trajectory_figure(experiment, *shown, Quantity::closure);
+        closure.models().size() > 1)
+      figures.push_back(std::move(closure));  // some model has a closure of its own
     if (fourier) figures.push_back(energy_figure(experiment, *shown));
   }
   return figures;
