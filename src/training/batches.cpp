@@ -10,8 +10,9 @@ namespace mac {
 
 namespace {
 
-/// Loops over fewer numbers than this stay on one thread: waking another would take longer.
-constexpr std::size_t worth_threads = 1 << 17;
+/// Work on fewer numbers than this stays on one thread: waking another would take longer. A random number
+/// costs as much as some ten others.
+constexpr std::size_t worth_threads = 1 << 17, worth_threads_noisy = 1 << 13;
 
 }  // namespace
 
@@ -133,7 +134,8 @@ void BatchStream::vary(std::size_t step, Batch& batch) const {
   if (!noisy && !stage_.augmentation) return;
   const std::size_t resolved_stride = batch.shape.states * data_.resolved_size(),
                     closure_stride = batch.shape.closures * data_.closure_size();
-#pragma omp parallel for num_threads(threads_) schedule(static) if (batch.resolved.size() > worth_threads)
+  const bool share = batch.resolved.size() > (noisy ? worth_threads_noisy : worth_threads);
+#pragma omp parallel for num_threads(threads_) schedule(static) if (share)
   for (std::size_t i = 0; i < batch.count; ++i) {
     const auto stream = static_cast<std::uint32_t>((first_step_ + step) * stage_.batch + i);
     if (stage_.augmentation) {

@@ -25,11 +25,20 @@ std::vector<double> component_weights(const LossContext& context, LossWeights ki
   return weights;
 }
 
+std::vector<double> reciprocals(std::vector<double> values) {
+  for (double& value : values) value = 1 / value;
+  return values;
+}
+
 template <class T>
 class ClosureLoss final : public Loss<T> {
  public:
   ClosureLoss(const LossContext& context, LossWeights weights, SequenceEngine<T>& engine)
-      : context_(context), weights_(component_weights(context, weights)), engine_(engine) {}
+      : context_(context),
+        weights_(component_weights(context, weights)),
+        input_factor_(reciprocals(context.normalisation.input_scale)),
+        output_factor_(reciprocals(context.normalisation.output_scale)),
+        engine_(engine) {}
 
   double evaluate(const T* parameters, const Batch& batch, T* gradient) override {
     const SequenceDims dims{batch.count, batch.shape.closures};
@@ -42,11 +51,11 @@ class ClosureLoss final : public Loss<T> {
       const double* resolved = batch.resolved.data() + b * batch.shape.states * d;
       const double* noise = batch.noise.empty() ? nullptr : batch.noise.data() + b * batch.shape.states * d;
       T* const x = x_.data() + b * rows * d;
-      for (std::size_t i = 0; i < rows * d; ++i) {
-        const std::size_t v = i % d;
-        const double value = (resolved[i] - scale.input_mean[v]) / scale.input_scale[v];
-        x[i] = static_cast<T>(noise ? value + noise[i] : value);
-      }
+      for (std::size_t row = 0; row < rows * d; row += d)
+        for (std::size_t v = 0; v < d; ++v) {
+          const double value = (resolved[row + v] - scale.input_mean[v]) * input_factor_[v];
+          x[row + v] = static_cast<T>(noise ? value + noise[row + v] : value);
+        }
     }
     engine_.forward(parameters, dims, x_.data(), y_.data(), nullptr, nullptr,
                     gradient ? tape_.get() : nullptr);
@@ -55,13 +64,13 @@ class ClosureLoss final : public Loss<T> {
 #pragma omp parallel for num_threads(context_.threads) schedule(static) if (x_.size() > worth_threads)
     for (std::size_t b = 0; b < dims.batch; ++b) {
       double sum = 0;
-      for (std::size_t i = 0; i < rows * c; ++i) {
-        const std::size_t j = i % c, at = b * rows * c + i;
-        const double target = (batch.closure[at] - scale.output_mean[j]) / scale.output_scale[j];
-        const double error = static_cast<double>(y_[at]) - target;
-        sum += weights_[j] * error * error;
-        d_y_[at] = static_cast<T>(2 * share * weights_[j] * error);
-      }
+      for (std::size_t row = b * rows * c; row < (b + 1) * rows * c; row += c)
+        for (std::size_t j = 0; j < c; ++j) {
+          const double target = (batch.closure[row + j] - scale.output_mean[j]) * output_factor_[j];
+          const double error = static_cast<double>(y_[row + j]) - target;
+          sum += weights_[j] * error * error;
+          d_y_[row + j] = static_cast<T>(2 * share * weights_[j] * error);
+        }
       sums_[b] = sum;
     }
     if (gradient)
@@ -85,6 +94,7 @@ class ClosureLoss final : public Loss<T> {
 
   LossContext context_;
   std::vector<double> weights_;
+  std::vector<double> input_factor_, output_factor_;
   SequenceEngine<T>& engine_;
   std::unique_ptr<Tape> tape_;
   SequenceDims largest_;
