@@ -27,9 +27,11 @@ enum class RolloutForm { sequence, autoregressive };
 /// scale for all components that the system's symmetries mix (a Fourier mode, a ring of variables).
 enum class Scaling { max_abs, mean_std, per_mode };
 
-/// none: every normalised closure component counts the same. effect: by what it does to its resolved variable
-/// relative to that variable's size.
-enum class LossWeights { none, effect };
+/// How errors of the closure count. none: every normalised component the same. effect: by what it does to its
+/// resolved variable, relative to that variable's size in the data. relative: the root mean square over each
+/// sequence, relative to the size of the resolved variable in that sequence, as tables of relative errors
+/// count.
+enum class LossWeights { none, effect, relative };
 
 /// Which weights become the model: those with the least validation loss, those with the least error of a free
 /// rollout over validation data, or the last.

@@ -1,6 +1,8 @@
+#include <cmath>
 #include <numeric>
 
 #include "training/losses.hpp"
+#include "training/normalise.hpp"
 
 namespace mac {
 
@@ -9,12 +11,16 @@ namespace {
 /// Loops over fewer numbers than this stay on one thread: waking another would take longer.
 constexpr std::size_t worth_threads = 1 << 17;
 
+// Floors of the relative loss, in units of the data's scales: of an error, so that its root has a slope, and
+// of a variable, so that a trajectory in which it is almost absent doesn't count for everything.
+constexpr double smallest_error = 1e-6, smallest_size = 0.1;
+
 /// w_j, with mean 1. A closure error e (normalised) moves the normalised resolved variable it drives at the
 /// rate e * output_scale/input_scale: `effect` weighs its square by the square of that factor.
 std::vector<double> component_weights(const LossContext& context, LossWeights kind) {
   const auto targets = context.system.closure_targets();
   std::vector<double> weights(targets.size(), 1.0);
-  if (kind == LossWeights::none) return weights;
+  if (kind != LossWeights::effect) return weights;
   for (std::size_t j = 0; j < targets.size(); ++j) {
     const double rate = context.normalisation.output_scale[j] / context.normalisation.input_scale[targets[j]];
     weights[j] = rate * rate;
@@ -38,11 +44,13 @@ class ClosureLoss final : public Loss<T> {
         weights_(component_weights(context, weights)),
         input_factor_(reciprocals(context.normalisation.input_scale)),
         output_factor_(reciprocals(context.normalisation.output_scale)),
+        relative_(weights == LossWeights::relative),
+        groups_(symmetry_groups(context.system, context.system.resolved_size())),
         engine_(engine) {}
 
   double evaluate(const T* parameters, const Batch& batch, T* gradient) override {
     const SequenceDims dims{batch.count, batch.shape.closures};
-    const std::size_t d = inputs(), c = weights_.size(), rows = dims.time;
+    const std::size_t d = inputs(), rows = dims.time;
     prepare(dims, gradient != nullptr);
     const Normalisation& scale = context_.normalisation;
 
@@ -60,25 +68,71 @@ class ClosureLoss final : public Loss<T> {
     engine_.forward(parameters, dims, x_.data(), y_.data(), nullptr, nullptr,
                     gradient ? tape_.get() : nullptr);
 
-    const double share = 1 / static_cast<double>(dims.batch * rows * c);
 #pragma omp parallel for num_threads(context_.threads) schedule(static) if (x_.size() > worth_threads)
-    for (std::size_t b = 0; b < dims.batch; ++b) {
-      double sum = 0;
-      for (std::size_t row = b * rows * c; row < (b + 1) * rows * c; row += c)
-        for (std::size_t j = 0; j < c; ++j) {
-          const double target = (batch.closure[row + j] - scale.output_mean[j]) * output_factor_[j];
-          const double error = static_cast<double>(y_[row + j]) - target;
-          sum += weights_[j] * error * error;
-          d_y_[row + j] = static_cast<T>(2 * share * weights_[j] * error);
-        }
-      sums_[b] = sum;
-    }
+    for (std::size_t b = 0; b < dims.batch; ++b)
+      sums_[b] = relative_ ? relative_errors(batch, b, dims) : squared_errors(batch, b, dims);
     if (gradient)
       engine_.backward(parameters, dims, x_.data(), nullptr, d_y_.data(), *tape_, {.parameters = gradient});
-    return share * std::accumulate(sums_.begin(), sums_.end(), 0.0);
+    return std::accumulate(sums_.begin(), sums_.end(), 0.0);
   }
 
  private:
+  /// y - target at the given row and component.
+  double error(const Batch& batch, std::size_t row, std::size_t j) const {
+    const double target =
+        (batch.closure[row + j] - context_.normalisation.output_mean[j]) * output_factor_[j];
+    return static_cast<double>(y_[row + j]) - target;
+  }
+
+  /// Sample b's part of the loss; leaves its gradient in d_y_.
+  double squared_errors(const Batch& batch, std::size_t b, SequenceDims dims) {
+    const std::size_t c = weights_.size(), size = dims.time * c;
+    const double share = 1 / static_cast<double>(dims.batch * size);
+    double sum = 0;
+    for (std::size_t row = b * size; row < (b + 1) * size; row += c)
+      for (std::size_t j = 0; j < c; ++j) {
+        const double e = error(batch, row, j);
+        sum += weights_[j] * e * e;
+        d_y_[row + j] = static_cast<T>(2 * share * weights_[j] * e);
+      }
+    return share * sum;
+  }
+
+  double relative_errors(const Batch& batch, std::size_t b, SequenceDims dims) {
+    const std::size_t c = weights_.size(), size = dims.time * c;
+    const double rows = static_cast<double>(dims.time), parts = static_cast<double>(dims.batch * c);
+    std::vector<double> squares(c);
+    for (std::size_t row = b * size; row < (b + 1) * size; row += c)
+      for (std::size_t j = 0; j < c; ++j) squares[j] += error(batch, row, j) * error(batch, row, j);
+    const std::vector<double> sizes = variable_sizes(batch, b);
+    double sum = 0;
+    for (std::size_t j = 0; j < c; ++j) {
+      const double norm = std::sqrt(squares[j] / rows) + smallest_error;
+      const double relative = norm / sizes[context_.system.closure_targets()[j]];
+      sum += relative / parts;
+      const double slope = relative / (parts * rows * norm * norm);
+      for (std::size_t row = b * size; row < (b + 1) * size; row += c)
+        d_y_[row + j] = static_cast<T>(slope * error(batch, row, j));
+    }
+    return sum;
+  }
+
+  /// Root mean squares of the resolved variables over sample b in units of their scale; variables that a
+  /// symmetry mixes share one.
+  std::vector<double> variable_sizes(const Batch& batch, std::size_t b) const {
+    const std::size_t d = inputs(), states = batch.shape.states;
+    std::vector<double> squares(d), members(d), sizes(d);
+    for (std::size_t i = b * states * d; i < (b + 1) * states * d; i += d)
+      for (std::size_t v = 0; v < d; ++v) {
+        const double value = batch.resolved[i + v] * input_factor_[v];
+        squares[groups_[v]] += value * value;
+      }
+    for (std::size_t v = 0; v < d; ++v) members[groups_[v]] += static_cast<double>(states);
+    for (std::size_t v = 0; v < d; ++v)
+      sizes[v] = std::sqrt(squares[groups_[v]] / members[groups_[v]] + smallest_size * smallest_size);
+    return sizes;
+  }
+
   std::size_t inputs() const { return context_.normalisation.input_scale.size(); }
 
   void prepare(SequenceDims dims, bool with_gradient) {
@@ -95,6 +149,8 @@ class ClosureLoss final : public Loss<T> {
   LossContext context_;
   std::vector<double> weights_;
   std::vector<double> input_factor_, output_factor_;
+  bool relative_;
+  std::vector<std::size_t> groups_;
   SequenceEngine<T>& engine_;
   std::unique_ptr<Tape> tape_;
   SequenceDims largest_;

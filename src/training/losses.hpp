@@ -1,6 +1,8 @@
 // Losses and their gradients. With x the normalised resolved variables and y the normalised closure:
 //
-//   closure   mean_{t,j} w_j (y_j(t) - target_j(t))^2
+//   closure   mean_{t,j} w_j (y_j(t) - target_j(t))^2, or with loss_weights = "relative"
+//             mean_j sqrt(mean_t (y_j(t) - target_j(t))^2) / |x_j|,   |x_j| the size of variable j in the
+//             sequence
 //   rollout   mean_{s,t,v} ((z_v(t,s) - X_v(t+s)) / scale_v)^2,   s = 1..K
 //
 // z(t,s) is the coupled model s steps after it started from the data's X(t). The step loss is K = 1.

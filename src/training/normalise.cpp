@@ -42,18 +42,6 @@ class Statistics {
   std::size_t count_ = 0;
 };
 
-/// Components that a symmetry turns into each other share a group number.
-std::vector<std::size_t> symmetry_groups(const System& system, std::size_t components) {
-  std::vector<std::size_t> group(components);
-  for (std::size_t v = 0; v < components; ++v) group[v] = v;
-  for (const Symmetry& symmetry : system.symmetries()) {
-    if (symmetry.kind == Symmetry::Kind::fourier_translation)
-      for (std::size_t v = 0; v < components; ++v) group[v] = v % system.fourier_modes();
-    if (symmetry.kind == Symmetry::Kind::cyclic_shift) std::ranges::fill(group, 0);
-  }
-  return group;
-}
-
 struct Scale {
   std::vector<double> mean, scale;
 };
@@ -98,6 +86,17 @@ void check(const std::vector<double>& scale, const std::vector<std::string>& nam
 }
 
 }  // namespace
+
+std::vector<std::size_t> symmetry_groups(const System& system, std::size_t components) {
+  std::vector<std::size_t> group(components);
+  for (std::size_t v = 0; v < components; ++v) group[v] = v;
+  for (const Symmetry& symmetry : system.symmetries()) {
+    if (symmetry.kind == Symmetry::Kind::fourier_translation)
+      for (std::size_t v = 0; v < components; ++v) group[v] = v % system.fourier_modes();
+    if (symmetry.kind == Symmetry::Kind::cyclic_shift) std::ranges::fill(group, 0);
+  }
+  return group;
+}
 
 Normalisation fit_normalisation(const DataSplit& train, const System& system, Scaling scaling, Target target,
                                 std::size_t times) {

@@ -7,6 +7,9 @@
 
 namespace mac {
 
+/// Components that the system's symmetries turn into each other (a Fourier mode, a ring) share a number.
+std::vector<std::size_t> symmetry_groups(const System& system, std::size_t components);
+
 /// From the first `times` saved times of every trajectory of the split; the closure is that of the target.
 /// One pass over the file: memory is one trajectory.
 Normalisation fit_normalisation(const DataSplit& train, const System& system, Scaling scaling, Target target,

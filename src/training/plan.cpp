@@ -17,7 +17,7 @@ constexpr std::int64_t many = 1'000'000'000;
 const std::vector<std::string> losses{"closure", "step", "rollout"};
 const std::vector<std::string> rollout_forms{"sequence", "autoregressive"};
 const std::vector<std::string> scalings{"max_abs", "mean_std", "per_mode"};
-const std::vector<std::string> weightings{"none", "effect"};
+const std::vector<std::string> weightings{"none", "effect", "relative"};
 const std::vector<std::string> selections{"loss", "rollout", "last"};
 const std::vector<std::string> precisions{"float32", "float64"};
 const std::vector<std::string> holds{"zero", "linear"};

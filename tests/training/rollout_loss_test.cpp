@@ -95,8 +95,10 @@ TEST_P(LossGradient, OfTheStepLoss) {
 
 TEST_P(LossGradient, OfTheClosureLossWithWeights) {
   StagePlan stage;
-  stage.loss_weights = LossWeights::effect;
-  expect_gradient(random_problem(GetParam(), LayerKind::mamba, {6, 6}, true), stage, {});
+  for (const LossWeights weights : {LossWeights::none, LossWeights::effect, LossWeights::relative}) {
+    stage.loss_weights = weights;
+    expect_gradient(random_problem(GetParam(), LayerKind::mamba, {6, 6}, true), stage, {});
+  }
 }
 
 INSTANTIATE_TEST_SUITE_P(Systems, LossGradient, testing::ValuesIn(all_systems),
