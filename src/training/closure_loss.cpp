@@ -107,7 +107,7 @@ class ClosureLoss final : public Loss<T> {
     const std::vector<double> sizes = variable_sizes(batch, b);
     double sum = 0;
     for (std::size_t j = 0; j < c; ++j) {
-      const double norm = std::sqrt(squares[j] / rows) + smallest_error;
+      const double norm = std::sqrt(squares[j] / rows + smallest_error * smallest_error);
       const double relative = norm / sizes[context_.system.closure_targets()[j]];
       sum += relative / parts;
       const double slope = relative / (parts * rows * norm * norm);

@@ -56,14 +56,17 @@ struct Draft {
 /// The paper's settings for Burgers' equation; its other experiments say where they differ.
 Draft paper_recipe() { return {}; }
 
-/// REFERENCE: symmetry, a higher learning rate and no noise give a better closure in a fraction of the steps.
+/// Symmetry, errors counted as the tables count them, many small batches at a higher learning rate and no noise:
+/// a better closure in a hundredth of the time.
 Draft fast_recipe() {
   Draft draft;
   draft.plan.recipe = "fast";
   draft.plan.held.hold = Hold::linear;
   draft.plan.normalisation = Scaling::per_mode;
   draft.plan.select = Selection::rollout;
-  draft.stage.steps = 8000;
+  draft.stage.loss_weights = LossWeights::relative;
+  draft.stage.steps = 16000;
+  draft.stage.batch = 32;
   draft.stage.max_lr = 4e-3;
   draft.stage.noise = 0;
   draft.stage.augmentation = true;
