@@ -1,5 +1,7 @@
 #include <algorithm>
+#include <chrono>
 #include <filesystem>
+#include <fstream>
 #include <functional>
 #include <mac/baselines.hpp>
 #include <mac/error.hpp>
@@ -77,9 +79,22 @@ class Study {
       return;
     }
     if (!options_.quiet) fmt::print(stderr, "{:<9} {}\n", name, path(output));
+    const auto began = std::chrono::steady_clock::now();
     make();
     manifest_.record(output, hash);
+    record_time(fmt::format("{} {}", name, output),
+                std::chrono::duration<double>(std::chrono::steady_clock::now() - began).count());
     ++done_;
+  }
+
+  /// Wall times for the report: timing.json, {"stages": {"train models/mac-seed0.safetensors": seconds}}.
+  void record_time(const std::string& what, double seconds) const {
+    auto timing = nlohmann::json::object();
+    if (std::ifstream stream(path("timing.json")); stream)
+      timing = nlohmann::json::parse(stream, nullptr, false);
+    if (!timing.is_object()) timing = nlohmann::json::object();
+    timing["stages"][what] = seconds;
+    write_file_atomically(path("timing.json"), timing.dump(2) + "\n");
   }
 
   void write_experiment() const { write_file_atomically(path("experiment.toml"), experiment_.config.text()); }

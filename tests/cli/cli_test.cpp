@@ -60,8 +60,8 @@ TEST_F(CommandLine, PrintsOnlyJsonWhenAskedForItOnStandardOutput) {
 TEST_F(CommandLine, HasHelpWithAnExampleForEveryCommand) {
   const ProgramResult help = run_program("--help");
   EXPECT_EQ(help.exit_code, 0);
-  std::size_t commands = 0;
-  for (const char* command : {"generate", "train", "rollout", "evaluate", "diagnose", "info", "predict"}) {
+  for (const char* command : {"run", "generate", "train", "rollout", "evaluate", "report", "diagnose", "info",
+                              "predict", "bench"}) {
     EXPECT_NE(help.output.find(command), std::string::npos) << command;
     const ProgramResult own = run_program(std::string(command) + " --help");
     EXPECT_EQ(own.exit_code, 0) << command;
@@ -69,9 +69,7 @@ TEST_F(CommandLine, HasHelpWithAnExampleForEveryCommand) {
         << command << " has an example";
     EXPECT_NE(own.output.find("--threads"), std::string::npos) << command;
     EXPECT_NE(own.output.find("--quiet"), std::string::npos) << command;
-    ++commands;
   }
-  EXPECT_EQ(commands, 7u);
 }
 
 TEST_F(CommandLine, TellsVersionCommitAndFeatures) {
