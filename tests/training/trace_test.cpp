@@ -1,4 +1,5 @@
 // Sixty steps of PyTorch's AdamW under OneCycleLR in float64, repeated from the same start and batches.
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -14,7 +15,7 @@ namespace {
 class TrainingTrace : public testing::TestWithParam<std::string> {
  protected:
   TrainingTrace()
-      : file(Safetensors::read(std::string(MAC_TEST_DATA) + "/train_trace_" + GetParam() + ".safetensors")),
+      : file(Safetensors::read(fmt::format("{}/train_trace_{}.safetensors", MAC_TEST_DATA, GetParam()))),
         kind(layer_kind_from(file.metadata().at("kind"))),
         shape{kind,
               size("d_in"),
