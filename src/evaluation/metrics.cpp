@@ -35,17 +35,21 @@ std::pair<std::size_t, std::size_t> time_range(const std::vector<double>& time, 
   return {static_cast<std::size_t>(first - time.begin()), static_cast<std::size_t>(last - time.begin())};
 }
 
-/// sqrt( sum (pred - true)^2 / sum true^2 ) of each variable over times [first, last).
+/// sqrt( sum (pred - true)^2 / sum true^2 ) of each variable over times [first, last); NaN for a variable
+/// that a symmetry keeps at zero (phi_k of sin x), which has no relative error.
 std::vector<double> relative_l2(const Pair& pair, std::size_t first, std::size_t last) {
-  std::vector<double> result(pair.width);
-  for (std::size_t v = 0; v < pair.width; ++v) {
-    double error = 0, norm = 0;
-    for (std::size_t t = first; t < last; ++t) {
-      error += pair.error(t, v) * pair.error(t, v);
-      norm += pair.true_value(t, v) * pair.true_value(t, v);
+  constexpr double rounding =
+      1e-24;  // of the whole state's squared norm: what rounding leaves of an exact zero
+  std::vector<double> error(pair.width), norm(pair.width);
+  for (std::size_t t = first; t < last; ++t)
+    for (std::size_t v = 0; v < pair.width; ++v) {
+      error[v] += pair.error(t, v) * pair.error(t, v);
+      norm[v] += pair.true_value(t, v) * pair.true_value(t, v);
     }
-    result[v] = std::sqrt(error / norm);
-  }
+  const double total = std::accumulate(norm.begin(), norm.end(), 0.0);
+  std::vector<double> result(pair.width);
+  for (std::size_t v = 0; v < pair.width; ++v)
+    result[v] = norm[v] > rounding * total ? std::sqrt(error[v] / norm[v]) : std::nan("");
   return result;
 }
 
@@ -164,8 +168,10 @@ class Collector {
       const auto [first, last] = time_range(split.time, intervals_[k]);
       const auto resolved_errors = relative_l2(resolved, first, last);
       const auto closure_errors = relative_l2(closure, first, last);
-      for (std::size_t v = 0; v < d_; ++v) resolved_[k][v].push_back(resolved_errors[v]);
-      for (std::size_t v = 0; v < c_; ++v) closure_[k][v].push_back(closure_errors[v]);
+      for (std::size_t v = 0; v < d_; ++v)
+        if (!std::isnan(resolved_errors[v])) resolved_[k][v].push_back(resolved_errors[v]);
+      for (std::size_t v = 0; v < c_; ++v)
+        if (!std::isnan(closure_errors[v])) closure_[k][v].push_back(closure_errors[v]);
     }
     const Series l2 = running_l2(resolved, times);
     final_l2_.push_back(l2.back());

@@ -18,7 +18,7 @@ std::string significant(double value) {
 }
 
 std::string percent(const MeanStd& value) {
-  if (!std::isfinite(value.mean)) return "blew up";
+  if (!std::isfinite(value.mean)) return "-";
   const std::string mean = significant(100 * value.mean);
   return std::isfinite(value.std) ? fmt::format("{} ± {}", mean, significant(100 * value.std)) : mean;
 }
@@ -76,6 +76,10 @@ Table error_table(const Evaluation& evaluation, const std::string& split, std::s
             percent(*paper_value(system.name(), column.model->model, split, quantity, interval, names[v])));
       } else {
         const IntervalMetrics& metrics = column.metrics->intervals[k];
+        if (column.metrics->blow_ups.size() == column.metrics->trajectories) {
+          row.push_back("blew up");
+          continue;
+        }
         row.push_back(percent(resolved ? metrics.resolved[v] : metrics.closure[v]));
       }
     }

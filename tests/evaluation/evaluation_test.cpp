@@ -45,6 +45,16 @@ TEST(Evaluate, GivesRelativeErrorsPerVariableAndInterval) {
   EXPECT_NEAR(metrics.intervals[0].closure[1].mean, 0.5, 1e-15);
 }
 
+TEST(Evaluate, GivesNoRelativeErrorForAVariableThatIsAlwaysZero) {
+  RolloutFile file = small_rollout();
+  for (const std::size_t i : {0, 2, 4, 6, 8, 10}) file.splits.front().true_resolved[i] = 1e-17;
+  const Evaluation evaluation = evaluate({file});
+  const IntervalMetrics& metrics = evaluation.models.front().splits.at("test").intervals[0];
+  EXPECT_TRUE(std::isnan(metrics.resolved[0].mean));
+  EXPECT_FALSE(std::isnan(metrics.resolved[1].mean));
+  EXPECT_EQ(tables(evaluation).front().rows[0][1], "-");
+}
+
 TEST(Evaluate, RunsTheCumulativeErrorAndTheCorrelation) {
   const SplitMetrics metrics = evaluate({small_rollout()}).models.front().splits.at("test");
   // First trajectory: sum of squared errors .01 + .04 + .04 over sum |X|^2 = 1 + 4.25 + 4.25.
