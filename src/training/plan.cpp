@@ -56,8 +56,8 @@ struct Draft {
 /// The paper's settings for Burgers' equation; its other experiments say where they differ.
 Draft paper_recipe() { return {}; }
 
-/// Symmetry, errors counted as the tables count them, many small batches at a higher learning rate and no noise:
-/// a better closure in a hundredth of the time.
+/// Symmetry, errors counted as the tables count them, many small batches at a higher learning rate and no
+/// noise: a better closure in a hundredth of the time.
 Draft fast_recipe() {
   Draft draft;
   draft.plan.recipe = "fast";

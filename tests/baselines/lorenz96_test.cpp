@@ -15,7 +15,7 @@ namespace {
 
 using test::ScratchFolder;
 
-/// The study of REFERENCE with fewer test trajectories.
+/// The study of the paper with fewer test trajectories.
 class Lorenz96Baselines : public ::testing::Test {
  protected:
   static void SetUpTestSuite() {
