@@ -7,7 +7,7 @@
 #include <mac/random.hpp>
 
 #include "network/cuda/device_network.hpp"
-#include "network/cuda/training.hpp"
+#include "training/cuda/kernels.hpp"
 
 namespace mac {
 namespace {
@@ -66,9 +66,9 @@ class Training {
     network_.backward(parameters_.data(), dims_, x_.data(), nullptr, d_y_.data(), tape_,
                       {gradient_.data(), nullptr, nullptr, nullptr}, false, stream_);
     cuda::launch_gradient_norm(gradient_.data(), models, network_.parameter_count(), norms_.data(), stream_);
-    cuda::launch_adamw(cuda::adamw_step(++steps_, 1e-3, 0.9, 1e-4, INFINITY), parameters_.data(),
-                       gradient_.data(), first_moment_.data(), second_moment_.data(), norms_.data(), models,
-                       network_.parameter_count(), stream_);
+    cuda::launch_adamw(cuda::adamw_step(++steps_, 1e-3, 0.9, 1e-4, INFINITY),
+                       {parameters_.data(), first_moment_.data(), second_moment_.data(), nullptr},
+                       gradient_.data(), norms_.data(), models, network_.parameter_count(), stream_);
   }
 
   const cuda::Stream& stream() const { return stream_; }

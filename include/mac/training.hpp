@@ -3,7 +3,9 @@
 
 #include <mac/data.hpp>
 #include <mac/model.hpp>
+#include <span>
 #include <string>
+#include <vector>
 
 namespace mac {
 
@@ -38,5 +40,11 @@ struct TrainingResult {
 /// turns NaN or explodes, Interrupted after saving a checkpoint when the user asked to stop.
 TrainingResult train(const Experiment& experiment, const ModelPlan& plan, const DataFile& data,
                      const std::string& path, const TrainOptions& options);
+
+/// The same for several seeds, each to the same bytes as alone; paths (seeds). On a CUDA device they train in
+/// the same launches. When some go wrong the others are finished before the Error.
+std::vector<TrainingResult> train_seeds(const Experiment& experiment, const ModelPlan& plan,
+                                        std::span<const std::uint64_t> seeds, const DataFile& data,
+                                        std::span<const std::string> paths, const TrainOptions& options);
 
 }  // namespace mac

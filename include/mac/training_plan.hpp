@@ -74,7 +74,7 @@ struct TrainingPlan {
   double validation_horizon = 0;  // length of a validation rollout; 0: as long as the trajectories trained on
   std::size_t checkpoint_every = 1000;
   std::uint64_t seed = 0;
-  double memory = 1;  // GB of training data kept in memory; more is read from the file as needed
+  double memory = 1;  // GB of training data kept in memory (a device's own); more is read as needed
   std::vector<StagePlan> stages;
 
   std::size_t steps() const;  // of all stages

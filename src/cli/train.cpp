@@ -41,45 +41,62 @@ std::vector<ModelPlan> chosen_models(const Experiment& experiment, const TrainRe
   return chosen;
 }
 
+void print(const std::string& path, const TrainingPlan& plan, const TrainingResult& result) {
+  fmt::print("{}: {} steps of {:.3g} s", path, plan.steps(), result.seconds_per_step);
+  if (!std::isnan(result.best_validation))
+    fmt::print(", best at step {} with a validation {} of {:.4g}", result.best_step,
+               plan.select == Selection::loss ? "loss" : "rollout error", result.best_validation);
+  fmt::print("\n");
+}
+
+/// On the CPU one seed after the other, on a device all at once.
+template <class PathOf>
+void train_network(const Experiment& experiment, const ModelPlan& model, const DataFile& data,
+                   const std::vector<std::uint64_t>& seeds, const PathOf& path_of,
+                   const TrainRequest& request) {
+  const TrainOptions options{request.common.threads, request.common.quiet, request.resume,
+                             request.device == "cuda" ? Device::cuda : Device::cpu};
+  std::vector<std::string> paths;
+  for (const std::uint64_t seed : seeds) {
+    ModelPlan plan = model;
+    plan.network->training.seed = seed;
+    paths.push_back(path_of(plan));
+  }
+  const std::size_t together = options.device == Device::cuda ? seeds.size() : 1;
+  for (std::size_t i = 0; i < seeds.size(); i += together) {
+    const auto results = train_seeds(experiment, model, std::span(seeds).subspan(i, together), data,
+                                     std::span(paths).subspan(i, together), options);
+    for (std::size_t k = 0; k < results.size(); ++k) print(paths[i + k], model.network->training, results[k]);
+  }
+}
+
 void run(const TrainRequest& request) {
   const Experiment experiment = Experiment::read(request.experiment);
   const DataFile data = DataFile::open(request.data);
-  std::vector<ModelPlan> plans;
-  for (const ModelPlan& model : chosen_models(experiment, request)) {
-    if (model.baseline) {
-      plans.push_back(model);
-      continue;
-    }
-    std::vector<std::uint64_t> seeds{model.network->training.seed};
-    if (request.seed >= 0) seeds = {static_cast<std::uint64_t>(request.seed)};
-    if (!request.seeds.empty()) seeds = seed_range(request.seeds);
-    for (const std::uint64_t seed : seeds) {
-      plans.push_back(model);
-      plans.back().network->training.seed = seed;
-    }
-  }
-
+  const std::vector<ModelPlan> models = chosen_models(experiment, request);
+  const auto seeds_of = [&](const ModelPlan& model) -> std::vector<std::uint64_t> {
+    if (request.seed >= 0) return {static_cast<std::uint64_t>(request.seed)};
+    if (!request.seeds.empty()) return seed_range(request.seeds);
+    return {model.network->training.seed};
+  };
+  std::size_t files = 0;
+  for (const ModelPlan& model : models) files += model.baseline ? 1 : seeds_of(model).size();
   const bool folder = request.output.ends_with('/') || fs::is_directory(request.output);
-  if (plans.size() > 1 && !folder)
-    throw UsageError("-o {}: {} models need a folder, as in -o runs/", request.output, plans.size());
+  if (files > 1 && !folder)
+    throw UsageError("-o {}: {} models need a folder, as in -o runs/", request.output, files);
   if (folder) fs::create_directories(request.output);
-  for (const ModelPlan& plan : plans) {
-    const std::string path =
-        folder ? (fs::path(request.output) / model_file_name(plan)).string() : request.output;
-    if (plan.baseline) {
+  const auto path_of = [&](const ModelPlan& plan) {
+    return folder ? (fs::path(request.output) / model_file_name(plan)).string() : request.output;
+  };
+
+  for (const ModelPlan& model : models) {
+    if (model.baseline) {
+      const std::string path = path_of(model);
       fmt::print("{}: {}\n", path,
-                 train_baseline(experiment, plan, data, path, request.common.threads, request.common.quiet));
+                 train_baseline(experiment, model, data, path, request.common.threads, request.common.quiet));
       continue;
     }
-    const TrainingPlan& training = plan.network->training;
-    const TrainingResult result = train(experiment, plan, data, path,
-                                        {request.common.threads, request.common.quiet, request.resume,
-                                         request.device == "cuda" ? Device::cuda : Device::cpu});
-    fmt::print("{}: {} steps of {:.3g} s", path, training.steps(), result.seconds_per_step);
-    if (!std::isnan(result.best_validation))
-      fmt::print(", best at step {} with a validation {} of {:.4g}", result.best_step,
-                 training.select == Selection::loss ? "loss" : "rollout error", result.best_validation);
-    fmt::print("\n");
+    train_network(experiment, model, data, seeds_of(model), path_of, request);
   }
 }
 

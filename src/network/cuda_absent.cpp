@@ -2,6 +2,8 @@
 #include <mac/cuda.hpp>
 #include <mac/error.hpp>
 
+#include "training/descent.hpp"
+
 namespace mac {
 
 bool cuda_compiled() { return false; }
@@ -13,6 +15,13 @@ std::string cuda_unavailable() {
 std::string cuda_description() { return "no CUDA"; }
 
 std::unique_ptr<SequenceEngine<float>> make_cuda_engine(const NetworkShape&) {
+  throw Error(cuda_unavailable());
+}
+
+bool descends_on_device(const StagePlan&, const NetworkShape&) { return false; }
+
+std::unique_ptr<Descent<float>> make_device_descent(const DescentPlan&, const NetworkShape&,
+                                                    std::span<const DescentModel>) {
   throw Error(cuda_unavailable());
 }
 

@@ -32,7 +32,7 @@ void shift(double* rows, std::size_t count, std::size_t ring, std::size_t by) {
 
 Augmentation::Augmentation(const System& system)
     : symmetries_(system.symmetries()),
-      modes_(system.fourier_modes()),
+      modes_(has(Symmetry::Kind::fourier_translation) ? system.fourier_modes() : 0),
       d_(system.resolved_size()),
       c_(system.closure_size()) {
   if (!symmetries_.empty() && d_ != c_)
@@ -40,34 +40,44 @@ Augmentation::Augmentation(const System& system)
                 system.name(), d_, c_);
 }
 
-void Augmentation::apply(RandomStream& random, double* resolved, std::size_t states, double* closure,
-                         std::size_t closures) const {
-  for (const Symmetry& symmetry : symmetries_) {
-    switch (symmetry.kind) {
-      case Symmetry::Kind::fourier_translation: {
-        const double a = random.uniform(0, 2 * std::numbers::pi);
-        std::vector<double> factor(2 * modes_);
-        for (std::size_t k = 0; k < modes_; ++k) {
-          factor[2 * k] = std::cos(static_cast<double>(k + 1) * a);
-          factor[2 * k + 1] = std::sin(static_cast<double>(k + 1) * a);
-        }
-        translate(resolved, states, modes_, factor);
-        translate(closure, closures, modes_, factor);
+bool Augmentation::has(Symmetry::Kind kind) const {
+  return std::ranges::any_of(symmetries_, [&](const Symmetry& symmetry) { return symmetry.kind == kind; });
+}
+
+Augmentation::Element Augmentation::draw(RandomStream& random) const {
+  Element element;
+  for (const Symmetry& symmetry : symmetries_) switch (symmetry.kind) {
+      case Symmetry::Kind::fourier_translation:
+        element.angle = random.uniform(0, 2 * std::numbers::pi);
         break;
-      }
       case Symmetry::Kind::fourier_reflection:
-        if (random.below(2) == 1) {
-          reflect(resolved, states, modes_);
-          reflect(closure, closures, modes_);
-        }
+        element.reflected = random.below(2) == 1;
         break;
-      case Symmetry::Kind::cyclic_shift: {
-        const std::size_t by = random.below(d_);
-        shift(resolved, states, d_, by);
-        shift(closure, closures, c_, by);
+      case Symmetry::Kind::cyclic_shift:
+        element.shift = random.below(d_);
         break;
-      }
     }
+  return element;
+}
+
+void Augmentation::apply(const Element& element, double* resolved, std::size_t states, double* closure,
+                         std::size_t closures) const {
+  if (modes_ > 0) {
+    std::vector<double> factor(2 * modes_);
+    for (std::size_t k = 0; k < modes_; ++k) {
+      factor[2 * k] = std::cos(static_cast<double>(k + 1) * element.angle);
+      factor[2 * k + 1] = std::sin(static_cast<double>(k + 1) * element.angle);
+    }
+    translate(resolved, states, modes_, factor);
+    translate(closure, closures, modes_, factor);
+  }
+  if (element.reflected) {
+    reflect(resolved, states, modes_);
+    reflect(closure, closures, modes_);
+  }
+  if (has(Symmetry::Kind::cyclic_shift)) {
+    shift(resolved, states, d_, element.shift);
+    shift(closure, closures, c_, element.shift);
   }
 }
 

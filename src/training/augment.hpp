@@ -11,12 +11,23 @@ class Augmentation {
  public:
   explicit Augmentation(const System& system);
 
-  /// Draws one group element and applies it to all rows of one trajectory: resolved (states, d), closure
-  /// (closures, c).
-  void apply(RandomStream& random, double* resolved, std::size_t states, double* closure,
+  /// One element of the symmetry group: translation, then reflection, then cyclic shift.
+  struct Element {
+    double angle = 0;  // mode k turns by k angle
+    bool reflected = false;
+    std::size_t shift = 0;
+  };
+  Element draw(RandomStream& random) const;
+
+  /// Applies an element to all rows of one trajectory: resolved (states, d), closure (closures, c).
+  void apply(const Element& element, double* resolved, std::size_t states, double* closure,
              std::size_t closures) const;
 
+  std::size_t turned_modes() const { return modes_; }  // Fourier modes that a translation turns; 0: none
+
  private:
+  bool has(Symmetry::Kind kind) const;
+
   std::vector<Symmetry> symmetries_;
   std::size_t modes_, d_, c_;
 };

@@ -71,6 +71,32 @@ SampleShape sample_shape(const StagePlan& stage, const TrainingData& data) {
   return {length, closure_loss ? length : 0};
 }
 
+std::vector<Window> draw_windows(const TrainingData& data, SampleShape shape, std::size_t count,
+                                 std::uint64_t seed, std::size_t step) {
+  RandomStream random(seed, Purpose::batches, static_cast<std::uint32_t>(step));
+  const std::size_t available = data.windows(shape);
+  std::vector<Window> windows;
+  std::set<std::size_t> taken;
+  for (std::size_t i = 0; i < count; ++i) {
+    std::size_t chosen = 0;
+    if (count > available) {
+      chosen = random.below(available);
+    } else {  // Floyd's sampling
+      const std::size_t last = available - count + i;
+      const std::size_t draw = random.below(last + 1);
+      chosen = taken.insert(draw).second ? draw : (taken.insert(last), last);
+    }
+    windows.push_back(data.window(shape, chosen));
+  }
+  return windows;
+}
+
+double noise_at(const StagePlan& stage, std::size_t step) {
+  // The paper's schedule: noise for from * S < s <= to * S, steps counted from 1.
+  const double s = static_cast<double>(step + 1), all = static_cast<double>(stage.steps);
+  return s > stage.noise_from * all && s <= stage.noise_to * all ? stage.noise : 0;
+}
+
 BatchStream::BatchStream(const TrainingData& data, const System& system, const StagePlan& stage,
                          std::uint64_t seed, std::size_t first_step, int threads)
     : data_(data),
@@ -105,31 +131,18 @@ const Batch& BatchStream::at(std::size_t step) {
 }
 
 void BatchStream::read(std::size_t step, Batch& batch) const {
-  // Different windows within a batch, as far as there are enough (Floyd's sampling).
-  RandomStream random(seed_, Purpose::batches, static_cast<std::uint32_t>(first_step_ + step));
-  const std::size_t available = data_.windows(batch.shape);
-  std::vector<std::size_t> chosen;
-  std::set<std::size_t> taken;
-  for (std::size_t i = 0; i < batch.count; ++i) {
-    if (batch.count > available) {
-      chosen.push_back(random.below(available));
-      continue;
-    }
-    const std::size_t last = available - batch.count + i;
-    const std::size_t draw = random.below(last + 1);
-    chosen.push_back(taken.insert(draw).second ? draw : (taken.insert(last), last));
-  }
+  const std::vector<Window> windows =
+      draw_windows(data_, batch.shape, batch.count, seed_, first_step_ + step);
   const std::size_t resolved_stride = batch.shape.states * data_.resolved_size(),
                     closure_stride = batch.shape.closures * data_.closure_size();
   for (std::size_t i = 0; i < batch.count; ++i)
-    data_.read(data_.window(batch.shape, chosen[i]), batch.shape, batch.resolved.data() + i * resolved_stride,
+    data_.read(windows[i], batch.shape, batch.resolved.data() + i * resolved_stride,
                batch.closure.data() + i * closure_stride);
 }
 
 void BatchStream::vary(std::size_t step, Batch& batch) const {
-  // The paper's schedule: noise for from * S < s <= to * S, steps counted from 1.
-  const double s = static_cast<double>(step + 1), all = static_cast<double>(stage_.steps);
-  const bool noisy = stage_.noise > 0 && s > stage_.noise_from * all && s <= stage_.noise_to * all;
+  const double noise = noise_at(stage_, step);
+  const bool noisy = noise > 0;
   batch.noise.resize(noisy ? batch.resolved.size() : 0);
   if (!noisy && !stage_.augmentation) return;
   const std::size_t resolved_stride = batch.shape.states * data_.resolved_size(),
@@ -137,16 +150,17 @@ void BatchStream::vary(std::size_t step, Batch& batch) const {
   const bool share = batch.resolved.size() > (noisy ? worth_threads_noisy : worth_threads);
 #pragma omp parallel for num_threads(threads_) schedule(static) if (share)
   for (std::size_t i = 0; i < batch.count; ++i) {
-    const auto stream = static_cast<std::uint32_t>((first_step_ + step) * stage_.batch + i);
+    const std::uint32_t stream = sample_stream(first_step_ + step, stage_.batch, i);
     if (stage_.augmentation) {
       RandomStream random(seed_, Purpose::augmentation, stream);
-      augmentation_.apply(random, batch.resolved.data() + i * resolved_stride, batch.shape.states,
-                          batch.closure.data() + i * closure_stride, batch.shape.closures);
+      augmentation_.apply(augmentation_.draw(random), batch.resolved.data() + i * resolved_stride,
+                          batch.shape.states, batch.closure.data() + i * closure_stride,
+                          batch.shape.closures);
     }
     if (noisy) {
       RandomStream random(seed_, Purpose::noise, stream);
       for (std::size_t k = 0; k < resolved_stride; ++k)
-        batch.noise[i * resolved_stride + k] = stage_.noise * random.normal();
+        batch.noise[i * resolved_stride + k] = noise * random.normal();
     }
   }
 }

@@ -42,6 +42,7 @@ class TrainingData {
   Target target() const { return target_; }
   std::size_t resolved_size() const { return d_; }
   std::size_t closure_size() const { return c_; }
+  std::size_t closure_times() const { return target_ == Target::mean ? times_ - 1 : times_; }
 
   /// Number of windows that a sample of this shape can start at, and the i-th of them.
   std::size_t windows(SampleShape shape) const;
@@ -50,7 +51,6 @@ class TrainingData {
   void read(Window window, SampleShape shape, double* resolved, double* closure) const;
 
  private:
-  std::size_t closure_times() const { return target_ == Target::mean ? times_ - 1 : times_; }
   std::size_t starts(SampleShape shape) const;
 
   const DataSplit* split_;
@@ -62,6 +62,18 @@ class TrainingData {
 
 /// The sample that a stage's loss needs.
 SampleShape sample_shape(const StagePlan& stage, const TrainingData& data);
+
+/// The windows of a batch: different ones, as far as there are enough. `step` counts over all stages.
+std::vector<Window> draw_windows(const TrainingData& data, SampleShape shape, std::size_t count,
+                                 std::uint64_t seed, std::size_t step);
+
+/// Standard deviation of the input noise at a step of the stage; 0: none.
+double noise_at(const StagePlan& stage, std::size_t step);
+
+/// The random stream of sample i of a step (counted over all stages).
+inline std::uint32_t sample_stream(std::size_t step, std::size_t batch, std::size_t i) {
+  return static_cast<std::uint32_t>(step * batch + i);
+}
 
 /// Batches of one stage, step after step.
 class BatchStream {

@@ -11,26 +11,6 @@ namespace {
 /// Loops over fewer numbers than this stay on one thread: waking another would take longer.
 constexpr std::size_t worth_threads = 1 << 17;
 
-// Floors of the relative loss, in units of the data's scales: of an error, so that its root has a slope, and
-// of a variable, so that a trajectory in which it is almost absent doesn't count for everything.
-constexpr double smallest_error = 1e-6, smallest_size = 0.1;
-
-/// w_j, with mean 1. A closure error e (normalised) moves the normalised resolved variable it drives at the
-/// rate e * output_scale/input_scale: `effect` weighs its square by the square of that factor.
-std::vector<double> component_weights(const LossContext& context, LossWeights kind) {
-  const auto targets = context.system.closure_targets();
-  std::vector<double> weights(targets.size(), 1.0);
-  if (kind != LossWeights::effect) return weights;
-  for (std::size_t j = 0; j < targets.size(); ++j) {
-    const double rate = context.normalisation.output_scale[j] / context.normalisation.input_scale[targets[j]];
-    weights[j] = rate * rate;
-  }
-  const double mean =
-      std::accumulate(weights.begin(), weights.end(), 0.0) / static_cast<double>(weights.size());
-  for (double& weight : weights) weight /= mean;
-  return weights;
-}
-
 std::vector<double> reciprocals(std::vector<double> values) {
   for (double& value : values) value = 1 / value;
   return values;
@@ -159,6 +139,20 @@ class ClosureLoss final : public Loss<T> {
 };
 
 }  // namespace
+
+std::vector<double> component_weights(const LossContext& context, LossWeights kind) {
+  const auto targets = context.system.closure_targets();
+  std::vector<double> weights(targets.size(), 1.0);
+  if (kind != LossWeights::effect) return weights;
+  for (std::size_t j = 0; j < targets.size(); ++j) {
+    const double rate = context.normalisation.output_scale[j] / context.normalisation.input_scale[targets[j]];
+    weights[j] = rate * rate;
+  }
+  const double mean =
+      std::accumulate(weights.begin(), weights.end(), 0.0) / static_cast<double>(weights.size());
+  for (double& weight : weights) weight /= mean;
+  return weights;
+}
 
 template <class T>
 std::unique_ptr<Loss<T>> make_closure_loss(const LossContext& context, LossWeights weights,

@@ -27,6 +27,14 @@ struct LossContext {
   int threads = 1;
 };
 
+/// w_j, with mean 1. A closure error e (normalised) moves the normalised resolved variable it drives at the
+/// rate e * output_scale/input_scale: `effect` weighs its square by the square of that factor.
+std::vector<double> component_weights(const LossContext& context, LossWeights kind);
+
+// Floors of the relative loss, in units of the data's scales: of an error, so that its root has a slope, and
+// of a variable, so that a trajectory in which it is almost absent doesn't count for everything.
+inline constexpr double smallest_error = 1e-6, smallest_size = 0.1;
+
 template <class T>
 class Loss {
  public:

@@ -1,26 +1,31 @@
 #include <omp.h>
 
+#include <algorithm>
 #include <chrono>
 #include <cmath>
-#include <filesystem>
 #include <mac/cuda.hpp>
 #include <mac/error.hpp>
 #include <mac/progress.hpp>
 #include <mac/training.hpp>
 #include <type_traits>
 
-#include "training/adamw.hpp"
-#include "training/checkpoint.hpp"
+#include "training/descent.hpp"
 #include "training/normalise.hpp"
-#include "training/one_cycle.hpp"
+#include "training/training_run.hpp"
 #include "training/validation.hpp"
 
 namespace mac {
 
 namespace {
 
-constexpr double explosion = 1e4;  // times the first loss of the stage
-constexpr std::size_t history_rows = 1000;
+using Clock = std::chrono::steady_clock;
+
+/// How long a device may work before the user hears of it.
+constexpr double seconds_between_reports = 0.2;
+
+double seconds_since(Clock::time_point begin) {
+  return std::chrono::duration<double>(Clock::now() - begin).count();
+}
 
 /// Saved times of a split that a horizon leaves.
 std::size_t usable_times(const DataSplit& split, double horizon, double dt) {
@@ -46,24 +51,24 @@ std::unique_ptr<SequenceEngine<T>> make_engine(const NetworkShape& shape, Device
     throw UsageError("the CUDA engine trains in float32: leave out float64 = true, or train on the CPU");
 }
 
+/// Trains models that differ in nothing but their seeds.
 template <class T>
 class Trainer {
  public:
-  Trainer(const Experiment& experiment, const ModelPlan& model, const DataFile& data, const std::string& path,
-          const TrainOptions& options)
+  Trainer(const Experiment& experiment, std::span<const ModelPlan> models, const DataFile& data,
+          std::span<const std::string> paths, const TrainOptions& options)
       : experiment_(experiment),
-        model_(model),
-        plan_(model.network->training),
-        shape_(model.network->shape),
-        data_(data),
-        files_(path),
+        plan_(models[0].network->training),
+        shape_(models[0].network->shape),
         options_(options),
         threads_(options.threads > 0 ? options.threads : omp_get_num_procs()),
         train_(data.split("train")),
         normalisation_(fit_normalisation(train_, *experiment.system, plan_.normalisation, plan_.held.target,
-                                         usable_times(train_, longest_horizon(plan_), step()))),
-        context_{*experiment.system, normalisation_, plan_.held, step(), threads_},
+                                         usable_times(train_, longest_horizon(plan_), step_size()))),
+        context_{*experiment.system, normalisation_, plan_.held, step_size(), threads_},
         engine_(make_engine<T>(shape_, options.device, threads_)) {
+    for (std::size_t i = 0; i < models.size(); ++i)
+      runs_.emplace_back(experiment, models[i], data, normalisation_, paths[i], options.resume);
     if (plan_.select == Selection::last) return;
     if (!data.has("validation"))
       throw UsageError("{}: has no validation split to select the weights by; say select = \"last\"",
@@ -71,234 +76,186 @@ class Trainer {
     validation_.emplace(data.split("validation"));
     if (plan_.select == Selection::rollout) {
       const double horizon = plan_.validation_horizon > 0 ? plan_.validation_horizon : longest_horizon(plan_);
-      rollouts_.emplace(*validation_, usable_times(*validation_, horizon, step()) - 1,
+      rollouts_.emplace(*validation_, usable_times(*validation_, horizon, step_size()) - 1,
                         plan_.validation_trajectories);
     }
   }
 
-  TrainingResult run() {
-    start();
-    if (auto finished = finished_model()) return *finished;
-    const std::size_t total = plan_.steps();
-    const auto begin = std::chrono::steady_clock::now();
-    const std::size_t first_step = state_.step;
+  std::vector<TrainingResult> run() {
+    std::size_t steps_left = 0, steps_taken = 0;
+    for (const auto& run : runs_)
+      if (run.open()) steps_left += plan_.steps() - run.state.step;
+    const auto begin = Clock::now();
     {
-      Progress progress(fmt::format("training {} (seed {})", model_.name, plan_.seed), total - first_step,
-                        options_.quiet);
-      std::size_t stage_start = 0;
-      for (const StagePlan& stage : plan_.stages) {
-        if (state_.step < stage_start + stage.steps) run_stage(stage, stage_start, progress);
-        stage_start += stage.steps;
+      Progress progress(label(), steps_left, options_.quiet);
+      for (Group group = next_group(); !group.runs.empty(); group = next_group()) {
+        const std::size_t first = group.runs[0]->state.step;
+        advance(group, progress);
+        steps_taken += group.runs[0]->state.step - first;
       }
     }
-    const std::chrono::duration<double> elapsed = std::chrono::steady_clock::now() - begin;
-    TrainingResult result{
-        trained_model(), plan_.select == Selection::last ? total : state_.best_step,
-        plan_.select == Selection::last ? NAN : state_.best_validation,
-        elapsed.count() / static_cast<double>(std::max<std::size_t>(1, total - first_step))};
-    write_history(files_.history, state_.history);
-    save_model(result.model, files_.model);
-    remove_checkpoints(files_);
-    return result;
+    const double seconds_per_step =
+        seconds_since(begin) / static_cast<double>(std::max<std::size_t>(1, steps_taken));
+    std::vector<TrainingResult> results;
+    std::string failure;
+    for (auto& run : runs_) {
+      if (run.open()) run.finish(seconds_per_step);
+      if (run.result) results.push_back(*run.result);
+      if (failure.empty()) failure = run.failure;
+    }
+    if (!failure.empty()) throw Error("{}", failure);
+    return results;
   }
 
  private:
-  double step() const { return experiment_.data.closure_step(); }
+  /// Runs at the same step, to be trained together up to `end`: where the next run waits, or a stage ends.
+  struct Group {
+    std::vector<TrainingRun<T>*> runs;
+    std::size_t stage = 0, stage_start = 0, end = 0;
+  };
 
-  void start() {
-    identity_ = {{"model", model_.name},
-                 {"training", to_text(plan_)},
-                 {"shape", fmt::format("{} {} {} {} {} {}", to_string(shape_.kind), shape_.d_in, shape_.d_out,
-                                       shape_.d_model, shape_.n_blocks, shape_.d_state)},
-                 {"data", data_.experiment().config.text()}};
-    if (options_.resume) {
-      if (auto saved = load_checkpoint<T>(files_, identity_)) {
-        state_ = std::move(*saved);
-        return;
+  double step_size() const { return experiment_.data.closure_step(); }
+
+  std::string label() const {
+    if (runs_.size() == 1) return fmt::format("training {} (seed {})", runs_[0].name(), plan_.seed);
+    return fmt::format("training {} ({} seeds)", runs_[0].name(), runs_.size());
+  }
+
+  Group next_group() {
+    Group group;
+    std::size_t first = plan_.steps();
+    for (const auto& run : runs_)
+      if (run.open()) first = std::min(first, run.state.step);
+    if (first == plan_.steps()) return group;
+    while (first >= group.stage_start + plan_.stages[group.stage].steps)
+      group.stage_start += plan_.stages[group.stage++].steps;
+    group.end = group.stage_start + plan_.stages[group.stage].steps;
+    for (auto& run : runs_) {
+      if (!run.open()) continue;
+      if (run.state.step == first)
+        group.runs.push_back(&run);
+      else
+        group.end = std::min(group.end, run.state.step);
+    }
+    return group;
+  }
+
+  std::unique_ptr<Descent<T>> make_descent(const Group& group, const DescentPlan& plan, Loss<T>& loss) const {
+    if constexpr (std::is_same_v<T, float>)
+      if (on_device(plan.stage)) {
+        std::vector<DescentModel> models;
+        for (const auto* run : group.runs) models.push_back({run->plan().seed, &run->state});
+        return make_device_descent(plan, shape_, models);
       }
-    } else {
-      for (const std::string& path : {files_.checkpoint, files_.previous_checkpoint})
-        if (std::filesystem::exists(path))
-          throw UsageError("{}: an unfinished training; go on with --resume, or remove it to start anew",
-                           path);
-    }
-    const std::vector<double> initial = initial_parameters(shape_, plan_.seed);
-    state_.parameters.assign(initial.begin(), initial.end());
-    if (plan_.averaging > 0) state_.average = state_.parameters;
+    return make_host_descent<T>(plan, loss, group.runs[0]->plan().seed, group.runs[0]->state);
   }
 
-  /// With --resume: the model, if this very training has written it already.
-  std::optional<TrainingResult> finished_model() const {
-    if (!options_.resume || state_.step > 0 || !std::filesystem::exists(files_.model)) return std::nullopt;
-    const Model found = load_model(files_.model);
-    const std::map<std::string, std::string> expected = provenance();
-    for (const char* key : {"name", "training", "data_experiment"}) {
-      const auto entry = found.provenance.find(key);
-      if (entry == found.provenance.end() || entry->second != expected.at(key)) return std::nullopt;
-    }
-    if (found.shape != shape_) return std::nullopt;
-    TrainingResult result{found, plan_.steps(), NAN, 0};
-    if (const auto step = found.provenance.find("best_step"); step != found.provenance.end())
-      result.best_step = std::stoul(step->second);
-    if (const auto error = found.provenance.find(validation_key()); error != found.provenance.end())
-      result.best_validation = std::stod(error->second);
-    return result;
+  bool on_device(const StagePlan& stage) const {
+    return options_.device == Device::cuda && descends_on_device(stage, shape_);
   }
 
-  void run_stage(const StagePlan& stage, std::size_t stage_start, Progress& progress) {
-    const OneCycle schedule{stage.steps,      stage.max_lr,           stage.warmup_fraction,
-                            stage.div_factor, stage.final_div_factor, stage.cycle_momentum};
-    const std::size_t times = usable_times(train_, stage.horizon, step());
-    const TrainingData data(train_, plan_.held.target, times, plan_.memory * 1e9);
+  void advance(Group& group, Progress& progress) {
+    const StagePlan& stage = plan_.stages[group.stage];
+    if (!on_device(stage)) group.runs.resize(1);
+    const std::size_t stage_end = group.stage_start + stage.steps;
+    const OneCycle schedule = schedule_of(stage);
+    // On a device the data have a copy of their own.
+    const TrainingData data(train_, plan_.held.target, usable_times(train_, stage.horizon, step_size()),
+                            on_device(stage) ? 0 : plan_.memory * 1e9);
     const auto loss = make_loss<T>(stage, context_, *engine_);
     std::optional<LossValidation> validation_loss;
     if (plan_.select == Selection::loss)
       validation_loss.emplace(*validation_, plan_.held.target, stage,
-                              usable_times(*validation_, stage.horizon, step()),
+                              usable_times(*validation_, stage.horizon, step_size()),
                               plan_.validation_trajectories);
-    BatchStream batches(data, *experiment_.system, stage, plan_.seed, stage_start, threads_);
-    AdamW<T> optimiser(state_.parameters.size(), stage.weight_decay);
-    if (state_.step > stage_start) {
-      optimiser.first_moment = state_.first_moment;
-      optimiser.second_moment = state_.second_moment;
-      optimiser.steps_taken = state_.step - stage_start;
-    } else if (plan_.select == Selection::loss) {
-      state_.best_validation = std::numeric_limits<double>::infinity();  // losses of two stages don't compare
-    }
+    std::size_t step = group.runs[0]->state.step;
+    if (step == group.stage_start && plan_.select == Selection::loss)  // losses of two stages don't compare
+      for (auto* run : group.runs) run->state.best_validation = std::numeric_limits<double>::infinity();
+    const auto descent = make_descent(
+        group, {stage, group.stage_start, plan_.averaging, data, context_, plan_.memory * 1e9}, *loss);
 
-    std::vector<T> gradient(state_.parameters.size());
-    const auto begin = std::chrono::steady_clock::now();
-    const std::size_t first_step = state_.step;
-    while (state_.step < stage_start + stage.steps) {
-      const std::size_t local = state_.step - stage_start;
-      const auto [lr, beta1] = schedule.at(local);
-      std::ranges::fill(gradient, T(0));
-      const double value = loss->evaluate(state_.parameters.data(), batches.at(local), gradient.data());
-      if (local == 0) state_.first_loss = value;
-      const double norm = clip_gradient<T>(gradient, stage.clip > 0 ? stage.clip : INFINITY);
-      refuse_explosion(value, norm, lr);
-      optimiser.step(state_.parameters, gradient, lr, beta1);
-      ++state_.step;
-      update_average();
+    const auto begin = Clock::now();
+    const std::size_t first_step = step;
+    std::vector<StepReport> reports;
+    for (bool failed = false; step < group.end && !failed;) {
+      std::size_t count = std::min(descent->most_steps(), pace(begin, step - first_step));
+      count = std::min({count, group.end - step, plan_.checkpoint_every - step % plan_.checkpoint_every});
+      if (plan_.select != Selection::last)
+        count = std::min(count, plan_.validate_every - step % plan_.validate_every);
+      reports.resize(group.runs.size() * count);
+      descent->take(step - group.stage_start, count, reports);
+      step += count;
 
-      const bool last = state_.step == stage_start + stage.steps;
-      HistoryRow row{static_cast<double>(state_.step), value, lr, norm};
-      if (plan_.select != Selection::last && (last || state_.step % plan_.validate_every == 0))
-        row.validation = validate(loss.get(), validation_loss);
-      const std::size_t every = std::max<std::size_t>(1, plan_.steps() / history_rows);
-      if (!std::isnan(row.validation) || last || state_.step % every == 0) state_.history.push_back(row);
-
-      const bool stop = interrupted();
-      if (stop || state_.step % plan_.checkpoint_every == 0) {
-        state_.first_moment = optimiser.first_moment;
-        state_.second_moment = optimiser.second_moment;
-        save_checkpoint(files_, state_, identity_);
-        write_history(files_.history, state_.history);
+      const bool stop = interrupted(), last = step == stage_end, save = step % plan_.checkpoint_every == 0;
+      const bool validate = plan_.select != Selection::last && (last || step % plan_.validate_every == 0);
+      for (std::size_t m = 0; m < group.runs.size(); ++m) {
+        TrainingRun<T>& run = *group.runs[m];
+        for (std::size_t i = 0; i < count && run.open(); ++i) {
+          const std::size_t local = run.state.step - group.stage_start;
+          const StepReport& report = reports[m * count + i];
+          const double lr = schedule.at(local).lr;
+          run.count_step(report, lr, local == 0);
+          if (!run.open()) break;
+          const bool measure = validate && i + 1 == count;
+          double error = NAN;
+          if (measure) {
+            descent->read(m, run.state);
+            error = validation_error(run, *loss, validation_loss);
+            run.judge(error);
+          }
+          run.note(report, lr, error, last && i + 1 == count);
+        }
+        failed = failed || !run.open();
+      }
+      for (std::size_t m = 0; m < group.runs.size(); ++m) {
+        if (!group.runs[m]->open()) continue;
+        if (stop || save || failed || step == group.end) descent->read(m, group.runs[m]->state);
+        if (stop || save) group.runs[m]->save();
       }
       if (stop) throw Interrupted();
-      const std::chrono::duration<double> elapsed = std::chrono::steady_clock::now() - begin;
-      progress.note(fmt::format(
-          "loss {:.3g}, lr {:.2e}, gradient {:.2g}, {:.1f} it/s{}", value, lr, norm,
-          static_cast<double>(state_.step - first_step) / elapsed.count(),
-          state_.best.empty()
-              ? std::string()
-              : fmt::format(", best {} {:.4g}", plan_.select == Selection::loss ? "loss" : "rollout error",
-                            state_.best_validation)));
-      progress.advance();
+      progress.note(summary(*group.runs[0], reports[count - 1], schedule.at(step - 1 - group.stage_start).lr,
+                            static_cast<double>(step - first_step) / seconds_since(begin)));
+      progress.advance(count * group.runs.size());
     }
   }
 
-  void refuse_explosion(double loss, double norm, double lr) const {
-    if (std::isfinite(loss) && std::isfinite(norm) && loss <= explosion * state_.first_loss) return;
-    const bool saved = std::filesystem::exists(files_.checkpoint);
-    throw Error(
-        "training {} went wrong at step {} (loss {:g}, gradient norm {:g}, learning rate {:g}); {}. Try a "
-        "lower max_lr or a clip",
-        model_.name, state_.step + 1, loss, norm, lr,
-        saved ? fmt::format("the last good checkpoint is {}", files_.checkpoint)
-              : "there is no checkpoint yet");
+  /// Steps that take about as long as the user should wait for news.
+  static std::size_t pace(Clock::time_point begin, std::size_t steps) {
+    if (steps == 0) return 1;
+    const double pace = static_cast<double>(steps) * seconds_between_reports / seconds_since(begin);
+    return static_cast<std::size_t>(std::clamp(pace, 1.0, 1e6));
   }
 
-  void update_average() {
-    // A young average forgets faster, so that the initial weights don't linger in it.
-    const double n = static_cast<double>(state_.step);
-    const T fresh = static_cast<T>(1 - std::min(plan_.averaging, n / (n + 10)));
-    for (std::size_t i = 0; i < state_.average.size(); ++i)
-      state_.average[i] += fresh * (state_.parameters[i] - state_.average[i]);
+  std::string summary(const TrainingRun<T>& run, const StepReport& report, double lr, double rate) const {
+    std::string text = fmt::format("loss {:.3g}, lr {:.2e}, gradient {:.2g}, {:.1f} it/s", report.loss, lr,
+                                   report.gradient_norm, rate);
+    if (!run.state.best.empty())
+      text += fmt::format(", best {} {:.4g}", plan_.select == Selection::loss ? "loss" : "rollout error",
+                          run.state.best_validation);
+    return text;
   }
 
-  const std::vector<T>& current() const {
-    return state_.average.empty() ? state_.parameters : state_.average;
-  }
-
-  double validate(Loss<T>* loss, const std::optional<LossValidation>& validation_loss) {
-    const double error = rollouts_ ? rollouts_->template error<T>(shape_, current(), context_)
-                                   : validation_loss->template error<T>(current().data(), *loss);
-    if (state_.best.empty() || error <= state_.best_validation) {
-      state_.best = current();
-      state_.best_step = state_.step;
-      state_.best_validation = error;
-    }
-    return error;
-  }
-
-  Model trained_model() const {
-    const std::vector<T>& weights = plan_.select == Selection::last ? current() : state_.best;
-    Model model;
-    model.shape = shape_;
-    model.parameters.assign(weights.begin(), weights.end());
-    model.dtype = sizeof(T) == sizeof(double) ? Dtype::f64 : Dtype::f32;
-    model.normalisation = normalisation_;
-    model.system = experiment_.system->name();
-    model.input_names = experiment_.system->resolved_names();
-    model.output_names = experiment_.system->closure_names();
-    model.closure_step = step();
-    model.held = plan_.held;
-    model.recipe = plan_.recipe;
-    model.provenance = provenance();
-    if (plan_.select != Selection::last) {
-      model.provenance["best_step"] = fmt::format("{}", state_.best_step);
-      model.provenance[validation_key()] = fmt::format("{}", state_.best_validation);
-    }
-    return model;
-  }
-
-  std::string validation_key() const {
-    return plan_.select == Selection::loss ? "validation_loss" : "validation_rollout_error";
-  }
-
-  /// What it takes to train this model again.
-  std::map<std::string, std::string> provenance() const {
-    return {{"name", model_.name},
-            {"experiment", experiment_.config.text()},
-            {"data_experiment", data_.experiment().config.text()},
-            {"training", to_text(plan_)},
-            {"seed", fmt::format("{}", plan_.seed)},
-            {"steps", fmt::format("{}", plan_.steps())}};
+  double validation_error(const TrainingRun<T>& run, Loss<T>& loss,
+                          const std::optional<LossValidation>& validation_loss) const {
+    return rollouts_ ? rollouts_->template error<T>(shape_, run.current(), context_)
+                     : validation_loss->template error<T>(run.current().data(), loss);
   }
 
   const Experiment& experiment_;
-  const ModelPlan& model_;
   const TrainingPlan& plan_;
   NetworkShape shape_;
-  const DataFile& data_;
-  TrainingFiles files_;
   TrainOptions options_;
   int threads_;
   DataSplit train_;
   Normalisation normalisation_;
   LossContext context_;
   std::unique_ptr<SequenceEngine<T>> engine_;
+  std::vector<TrainingRun<T>> runs_;
   std::optional<DataSplit> validation_;
   std::optional<RolloutValidation> rollouts_;
-  TrainingIdentity identity_;
-  TrainingState<T> state_;
 };
 
-}  // namespace
-
-TrainingResult train(const Experiment& experiment, const ModelPlan& plan, const DataFile& data,
-                     const std::string& path, const TrainOptions& options) {
+void check(const Experiment& experiment, const ModelPlan& plan, const DataFile& data) {
   if (!plan.network) throw UsageError("the model {} of kind {} is not a network", plan.name, plan.kind);
   const DataPlan& made = data.experiment().data;
   if (data.experiment().system->name() != experiment.system->name() ||
@@ -306,8 +263,28 @@ TrainingResult train(const Experiment& experiment, const ModelPlan& plan, const 
     throw UsageError("{}: holds {} data with a closure step of {}, the experiment describes {} with {}",
                      data.path(), data.experiment().system->name(), made.closure_step(),
                      experiment.system->name(), experiment.data.closure_step());
-  if (plan.network->training.float64) return Trainer<double>(experiment, plan, data, path, options).run();
-  return Trainer<float>(experiment, plan, data, path, options).run();
+}
+
+}  // namespace
+
+std::vector<TrainingResult> train_seeds(const Experiment& experiment, const ModelPlan& plan,
+                                        std::span<const std::uint64_t> seeds, const DataFile& data,
+                                        std::span<const std::string> paths, const TrainOptions& options) {
+  check(experiment, plan, data);
+  std::vector<ModelPlan> models;
+  for (const std::uint64_t seed : seeds) {
+    models.push_back(plan);
+    models.back().network->training.seed = seed;
+  }
+  if (plan.network->training.float64) return Trainer<double>(experiment, models, data, paths, options).run();
+  return Trainer<float>(experiment, models, data, paths, options).run();
+}
+
+TrainingResult train(const Experiment& experiment, const ModelPlan& plan, const DataFile& data,
+                     const std::string& path, const TrainOptions& options) {
+  if (!plan.network) throw UsageError("the model {} of kind {} is not a network", plan.name, plan.kind);
+  const std::uint64_t seed = plan.network->training.seed;
+  return train_seeds(experiment, plan, {&seed, 1}, data, {&path, 1}, options).at(0);
 }
 
 }  // namespace mac

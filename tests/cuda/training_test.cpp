@@ -1,6 +1,4 @@
 // Training on the device against the CPU's, and several models at once against each alone.
-#include "network/cuda/training.hpp"
-
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -11,6 +9,7 @@
 
 #include "network/cuda/device_network.hpp"
 #include "training/adamw.hpp"
+#include "training/cuda/kernels.hpp"
 
 namespace mac::test {
 namespace {
@@ -58,15 +57,16 @@ double largest_difference(const std::vector<T>& a, const std::vector<T>& b) {
 TEST_F(CudaTraining, MakesTheBatchThatTheCpuMakes) {
   constexpr std::size_t time = 300, d = 6, modes = 3, rows = 500;
   const auto resolved = normals<double>(rows * d, 0), closure = normals<double>(rows * d, 1);
-  const std::vector<double> mean{0.1, 0, 0, 0, 0, -0.2}, scale{1, 2, 3, 1, 2, 3};
+  const std::vector<double> mean{0.1, 0, 0, 0, 0, -0.2}, scale{1, 2, 4, 1, 2, 4},
+      factor{1, 0.5, 0.25, 1, 0.5, 0.25};
   const cuda::Sample sample{40 * d, 41 * d, 12345678901234ull, 77, 1.1, 1, 0};
   const double noise = 0.01;
   const auto device_resolved = on_device(resolved), device_closure = on_device(closure);
-  const auto device_mean = on_device(mean), device_scale = on_device(scale);
+  const auto device_mean = on_device(mean), device_factor = on_device(factor);
   const auto samples = on_device(std::vector<cuda::Sample>{sample});
   DeviceArray<float> x(time * d), target(time * d);
   cuda::launch_make_batch({device_resolved.data(), device_closure.data(), device_mean.data(),
-                           device_scale.data(), device_mean.data(), device_scale.data(), d, d, modes},
+                           device_factor.data(), device_mean.data(), device_factor.data(), d, d, modes},
                           samples.data(), 1, time, noise, x.data(), target.data(), nullptr);
 
   RandomStream random(sample.seed, Purpose::noise, sample.stream);
@@ -119,8 +119,9 @@ TEST_F(CudaTraining, StepsAsAdamWOnTheCpu) {
     clip_gradient<float>(gradient, clip);
     adamw.step(parameters, gradient, lr, beta1);
     cuda::launch_gradient_norm(device_gradient.data(), 1, count, norm.data(), nullptr);
-    cuda::launch_adamw(cuda::adamw_step(step, lr, beta1, 1e-2, clip), device_parameters.data(),
-                       device_gradient.data(), m.data(), v.data(), norm.data(), 1, count, nullptr);
+    cuda::launch_adamw(cuda::adamw_step(step, lr, beta1, 1e-2, clip),
+                       {device_parameters.data(), m.data(), v.data(), nullptr}, device_gradient.data(),
+                       norm.data(), 1, count, nullptr);
   }
   // Twenty steps of 0.01, each a float's rounding off.
   EXPECT_LT(largest_difference(from_device(device_parameters, count), parameters), 2e-6);
@@ -163,8 +164,9 @@ struct Training {
     network.backward(parameters.data(), dims, x.data(), nullptr, d_y.data(), tape,
                      {gradient.data(), nullptr, nullptr, nullptr}, false, nullptr);
     cuda::launch_gradient_norm(gradient.data(), count, network.parameter_count(), norms.data(), nullptr);
-    cuda::launch_adamw(cuda::adamw_step(n, 1e-3, 0.9, 1e-4, INFINITY), parameters.data(), gradient.data(),
-                       m.data(), v.data(), norms.data(), count, network.parameter_count(), nullptr);
+    cuda::launch_adamw(cuda::adamw_step(n, 1e-3, 0.9, 1e-4, INFINITY),
+                       {parameters.data(), m.data(), v.data(), nullptr}, gradient.data(), norms.data(), count,
+                       network.parameter_count(), nullptr);
   }
 };
 

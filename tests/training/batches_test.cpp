@@ -111,7 +111,8 @@ TEST(Augmentation, TurnsSolutionsIntoSolutions) {
       system->reduced_rhs(y.data(), rate.data());
       RandomStream random(1, Purpose::augmentation, draw);
       // A closure is a rate: it must turn as R^(y) does, and R^ of the image must be the image of R^.
-      augmentation.apply(random, y.data(), 1, rate.data(), system->symmetries().empty() ? 0 : 1);
+      augmentation.apply(augmentation.draw(random), y.data(), 1, rate.data(),
+                         system->symmetries().empty() ? 0 : 1);
       system->reduced_rhs(y.data(), image.data());
       for (std::size_t v = 0; v < y.size(); ++v)
         EXPECT_NEAR(image[v], rate[v], 1e-13 * (1 + std::abs(rate[v]))) << name << " " << v;  // rounding

@@ -1,14 +1,13 @@
 // Whole trainings, small: the same bytes however they are run, and never lost.
 #include <gtest/gtest.h>
 #include <signal.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
 #include <chrono>
 #include <cmath>
 #include <mac/error.hpp>
 #include <thread>
 
+#include "support/process.hpp"
 #include "support/program.hpp"
 #include "training/small_training.hpp"
 
@@ -76,30 +75,6 @@ TEST(Training, StopsWhenTheLossExplodes) {
   }
   EXPECT_FALSE(fs::exists(folder.file("m.safetensors")));
 }
-
-/// The program in the background.
-class Process {
- public:
-  explicit Process(std::vector<std::string> arguments) {
-    arguments.insert(arguments.begin(), MAC_PROGRAM);
-    id_ = fork();
-    if (id_ != 0) return;
-    std::vector<char*> pointers;
-    for (std::string& argument : arguments) pointers.push_back(argument.data());
-    pointers.push_back(nullptr);
-    execv(MAC_PROGRAM, pointers.data());
-    _exit(127);
-  }
-  void send(int signal) const { kill(id_, signal); }
-  int wait() const {  // as a shell says it
-    int status = 0;
-    waitpid(id_, &status, 0);
-    return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
-  }
-
- private:
-  pid_t id_;
-};
 
 class Interruption {
  public:

@@ -22,11 +22,14 @@ struct Sample {
 
 /// Data and scales in device memory, in double as in the data file.
 struct BatchSource {
-  const double *resolved, *closure;                                     // rows of d_in and d_out numbers
-  const double *input_mean, *input_scale, *output_mean, *output_scale;  // (d_in), (d_out)
+  const double *resolved, *closure;                                       // rows of d_in and d_out numbers
+  const double *input_mean, *input_factor, *output_mean, *output_factor;  // (d_in), (d_out); 1 / scale
   int d_in, d_out;
   int modes;  // Fourier modes that the translation turns: components k and modes + k; 0: none
 };
+
+/// Largest d_in and d_out of a BatchSource.
+inline constexpr int most_components = 64;
 
 /// x (sample, time, d_in): normalised, with noise of the given standard deviation (0: none);
 /// target (sample, time, d_out): normalised.
@@ -37,6 +40,17 @@ void launch_make_batch(const BatchSource& source, const Sample* samples, int cou
 /// target and d_y are (model, batch, time, d_out); weights (d_out); sums (model · batch) is working memory.
 void launch_closure_loss(const float* y, const float* target, const double* weights, int models, int batch,
                          int time, int d_out, float* d_y, double* sums, double* losses, cudaStream_t stream);
+
+/// sizes (sample, d_in): root mean squares of the resolved variables of each sample in units of their scale,
+/// with a floor; variables v of the same groups[v] share one.
+void launch_variable_sizes(const BatchSource& source, const Sample* samples, const int* groups, int count,
+                           int time, double floor, double* sizes, cudaStream_t stream);
+
+/// The relative closure loss (training/losses.hpp): Σ_j over the batch of norm_j / sizes[targets[j]] with
+/// norm_j² = mean_t e_j² + floor², divided by batch · d_out; targets (d_out), the rest as above.
+void launch_relative_loss(const float* y, const float* target, const double* sizes, const int* targets,
+                          double floor, int models, int batch, int time, int d_in, int d_out, float* d_y,
+                          double* sums, double* losses, cudaStream_t stream);
 
 /// norms[model] = ‖gradient of the model‖.
 void launch_gradient_norm(const float* gradient, int models, std::size_t parameters, double* norms,
@@ -49,12 +63,18 @@ struct AdamWStep {
   float rate;             // lr / (1 − beta1ⁿ)
   float root_correction;  // √(1 − beta2ⁿ)
   double clip;            // longest gradient; a longer one is scaled down to it
+  float newest_share;     // of the new weights in their average
 };
-AdamWStep adamw_step(std::size_t steps_taken, double lr, double beta1, double weight_decay, double clip);
+AdamWStep adamw_step(std::size_t steps_taken, double lr, double beta1, double weight_decay, double clip,
+                     double newest_share = 0);
 
-/// All arrays are (model, parameters); norms (model) are those of the gradients.
-void launch_adamw(const AdamWStep& step, float* parameters, const float* gradient, float* first_moment,
-                  float* second_moment, const double* norms, int models, std::size_t count,
-                  cudaStream_t stream);
+/// Arrays (model, parameters) in device memory; no average: null.
+struct AdamWArrays {
+  float *parameters, *first_moment, *second_moment, *average;
+};
+
+/// gradient is (model, parameters) too; norms (model) are those of the gradients.
+void launch_adamw(const AdamWStep& step, const AdamWArrays& arrays, const float* gradient,
+                  const double* norms, int models, std::size_t count, cudaStream_t stream);
 
 }  // namespace mac::cuda

@@ -1,14 +1,13 @@
 #include <cmath>
 #include <mac/random.hpp>
 
-#include "network/cuda/training.hpp"
+#include "training/cuda/kernels.hpp"
 
 namespace mac::cuda {
 
 namespace {
 
 constexpr int threads = 256;
-constexpr int most_components = 64;
 
 /// Philox 4×32-10, as Random123 has it.
 __device__ uint4 philox(uint4 counter, uint2 key) {
@@ -67,7 +66,7 @@ __global__ void __launch_bounds__(threads)
             source.modes, sample);
   double2 normals{};
   for (int i = 0; i < source.d_in; ++i) {
-    double value = (row[i] - source.input_mean[i]) / source.input_scale[i];
+    double value = (row[i] - source.input_mean[i]) * source.input_factor[i];
     if (noise > 0) {
       const std::uint64_t number = static_cast<std::uint64_t>(t) * source.d_in + i;
       if (i == 0 || number % 2 == 0) normals = normal_pair(sample.seed, sample.stream, number / 2);
@@ -79,12 +78,13 @@ __global__ void __launch_bounds__(threads)
             source.modes, sample);
   for (int i = 0; i < source.d_out; ++i)
     target[at * source.d_out + i] =
-        static_cast<float>((row[i] - source.output_mean[i]) / source.output_scale[i]);
+        static_cast<float>((row[i] - source.output_mean[i]) * source.output_factor[i]);
 }
 
-/// The sum over a block's threads, in a fixed order; valid in thread 0.
+/// The sum over a block's threads, in a fixed order.
 __device__ double block_sum(double value) {
   __shared__ double values[threads];
+  __syncthreads();  // a sum before this one has been read
   values[threadIdx.x] = value;
   __syncthreads();
   for (int half = threads / 2; half > 0; half /= 2) {
@@ -110,6 +110,59 @@ __global__ void __launch_bounds__(threads)
   if (threadIdx.x == 0) sums[blockIdx.x] = total;
 }
 
+/// A block for each sample.
+__global__ void __launch_bounds__(threads)
+    variable_sizes_kernel(const BatchSource source, const Sample* samples, const int* groups, int time,
+                          double floor, double* sizes) {
+  __shared__ double group_squares[most_components], members[most_components];
+  const Sample sample = samples[blockIdx.x];
+  const int d = source.d_in;
+  double row[most_components], squares[most_components];
+  for (int v = 0; v < d; ++v) squares[v] = 0;
+  for (int t = threadIdx.x; t < time; t += threads) {
+    transform(row, source.resolved + sample.resolved + static_cast<std::size_t>(t) * d, d, source.modes,
+              sample);
+    for (int v = 0; v < d; ++v) {
+      const double value = row[v] * source.input_factor[v];
+      squares[v] += value * value;
+    }
+  }
+  if (static_cast<int>(threadIdx.x) < most_components)
+    group_squares[threadIdx.x] = 0, members[threadIdx.x] = 0;
+  for (int v = 0; v < d; ++v) {
+    const double total = block_sum(squares[v]);
+    if (threadIdx.x == 0) group_squares[groups[v]] += total, members[groups[v]] += time;
+  }
+  __syncthreads();
+  if (const int v = threadIdx.x; v < d)
+    sizes[static_cast<std::size_t>(blockIdx.x) * d + v] =
+        sqrt(group_squares[groups[v]] / members[groups[v]] + floor * floor);
+}
+
+/// A block for each sequence.
+__global__ void __launch_bounds__(threads)
+    relative_loss_kernel(const float* y, const float* target, const double* sizes, const int* targets,
+                         double floor, int time, int d_in, int d_out, double parts, float* d_y,
+                         double* sums) {
+  const std::size_t first = static_cast<std::size_t>(blockIdx.x) * time * d_out;
+  const auto error = [&](int t, int j) {
+    const std::size_t i = first + static_cast<std::size_t>(t) * d_out + j;
+    return static_cast<double>(y[i]) - static_cast<double>(target[i]);
+  };
+  double total = 0;
+  for (int j = 0; j < d_out; ++j) {
+    double squares = 0;
+    for (int t = threadIdx.x; t < time; t += threads) squares += error(t, j) * error(t, j);
+    const double norm = sqrt(block_sum(squares) / time + floor * floor);
+    const double relative = norm / sizes[static_cast<std::size_t>(blockIdx.x) * d_in + targets[j]];
+    total += relative / parts;
+    const double slope = relative / (parts * time * norm * norm);
+    for (int t = threadIdx.x; t < time; t += threads)
+      d_y[first + static_cast<std::size_t>(t) * d_out + j] = static_cast<float>(slope * error(t, j));
+  }
+  if (threadIdx.x == 0) sums[blockIdx.x] = total;
+}
+
 __global__ void __launch_bounds__(threads)
     mean_loss_kernel(const double* sums, int batch, double share, double* losses) {
   double total = 0;
@@ -131,19 +184,22 @@ __global__ void __launch_bounds__(threads)
 }
 
 __global__ void __launch_bounds__(threads)
-    adamw_kernel(const AdamWStep step, float* parameters, const float* gradient, float* first_moment,
-                 float* second_moment, const double* norms, std::size_t count) {
+    adamw_kernel(const AdamWStep step, const AdamWArrays arrays, const float* gradient, const double* norms,
+                 std::size_t count) {
   constexpr float beta2 = 0.999f, fresh2 = static_cast<float>(1 - 0.999), epsilon = 1e-8f;
   const std::size_t i = static_cast<std::size_t>(blockIdx.x) * threads + threadIdx.x;
   if (i >= count) return;
   const std::size_t at = blockIdx.y * count + i;
   const double norm = norms[blockIdx.y];
   const float g = norm > step.clip ? static_cast<float>(step.clip / norm) * gradient[at] : gradient[at];
-  const float m = first_moment[at] + step.fresh1 * (g - first_moment[at]);
-  const float v = beta2 * second_moment[at] + fresh2 * g * g;
-  first_moment[at] = m;
-  second_moment[at] = v;
-  parameters[at] = step.keep * parameters[at] - step.rate * m / (sqrtf(v) / step.root_correction + epsilon);
+  const float m = arrays.first_moment[at] + step.fresh1 * (g - arrays.first_moment[at]);
+  const float v = beta2 * arrays.second_moment[at] + fresh2 * g * g;
+  arrays.first_moment[at] = m;
+  arrays.second_moment[at] = v;
+  const float parameter =
+      step.keep * arrays.parameters[at] - step.rate * m / (sqrtf(v) / step.root_correction + epsilon);
+  arrays.parameters[at] = parameter;
+  if (arrays.average) arrays.average[at] += step.newest_share * (parameter - arrays.average[at]);
 }
 
 unsigned blocks_for(std::size_t count) { return static_cast<unsigned>((count + threads - 1) / threads); }
@@ -164,24 +220,40 @@ void launch_closure_loss(const float* y, const float* target, const double* weig
   mean_loss_kernel<<<models, threads, 0, stream>>>(sums, batch, share, losses);
 }
 
+void launch_variable_sizes(const BatchSource& source, const Sample* samples, const int* groups, int count,
+                           int time, double floor, double* sizes, cudaStream_t stream) {
+  variable_sizes_kernel<<<count, threads, 0, stream>>>(source, samples, groups, time, floor, sizes);
+}
+
+void launch_relative_loss(const float* y, const float* target, const double* sizes, const int* targets,
+                          double floor, int models, int batch, int time, int d_in, int d_out, float* d_y,
+                          double* sums, double* losses, cudaStream_t stream) {
+  const double parts = static_cast<double>(batch) * d_out;
+  relative_loss_kernel<<<models * batch, threads, 0, stream>>>(y, target, sizes, targets, floor, time, d_in,
+                                                               d_out, parts, d_y, sums);
+  mean_loss_kernel<<<models, threads, 0, stream>>>(sums, batch, 1.0, losses);
+}
+
 void launch_gradient_norm(const float* gradient, int models, std::size_t parameters, double* norms,
                           cudaStream_t stream) {
   gradient_norm_kernel<<<models, threads, 0, stream>>>(gradient, parameters, norms);
 }
 
-AdamWStep adamw_step(std::size_t steps_taken, double lr, double beta1, double weight_decay, double clip) {
+AdamWStep adamw_step(std::size_t steps_taken, double lr, double beta1, double weight_decay, double clip,
+                     double newest_share) {
   const double n = static_cast<double>(steps_taken), beta2 = 0.999;
-  return {static_cast<float>(1 - lr * weight_decay), static_cast<float>(1 - beta1),
+  return {static_cast<float>(1 - lr * weight_decay),
+          static_cast<float>(1 - beta1),
           static_cast<float>(lr / (1 - std::pow(beta1, n))),
-          static_cast<float>(std::sqrt(1 - std::pow(beta2, n))), clip};
+          static_cast<float>(std::sqrt(1 - std::pow(beta2, n))),
+          clip,
+          static_cast<float>(newest_share)};
 }
 
-void launch_adamw(const AdamWStep& step, float* parameters, const float* gradient, float* first_moment,
-                  float* second_moment, const double* norms, int models, std::size_t count,
-                  cudaStream_t stream) {
+void launch_adamw(const AdamWStep& step, const AdamWArrays& arrays, const float* gradient,
+                  const double* norms, int models, std::size_t count, cudaStream_t stream) {
   const dim3 grid(blocks_for(count), static_cast<unsigned>(models));
-  adamw_kernel<<<grid, threads, 0, stream>>>(step, parameters, gradient, first_moment, second_moment, norms,
-                                             count);
+  adamw_kernel<<<grid, threads, 0, stream>>>(step, arrays, gradient, norms, count);
 }
 
 }  // namespace mac::cuda

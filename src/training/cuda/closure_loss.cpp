@@ -1,0 +1,76 @@
+#include "training/cuda/device_loss.hpp"
+#include "training/normalise.hpp"
+
+namespace mac::cuda {
+
+namespace {
+
+template <class T>
+void upload_now(DeviceArray<T>& to, const std::vector<T>& from) {
+  to.upload(from.data(), from.size(), nullptr);
+  check(cudaStreamSynchronize(nullptr), "copying to it");
+}
+
+template <class From>
+std::vector<int> integers(const From& values) {
+  return std::vector<int>(values.begin(), values.end());
+}
+
+class DeviceClosureLoss final : public DeviceLoss {
+ public:
+  DeviceClosureLoss(const StagePlan& stage, const LossContext& context, SampleShape sample,
+                    const NetworkShape& shape, std::size_t models)
+      : dims_{stage.batch, sample.closures},
+        shape_(shape),
+        relative_(stage.loss_weights == LossWeights::relative),
+        network_(shape, models) {
+    upload_now(weights_, component_weights(context, stage.loss_weights));
+    upload_now(groups_, integers(symmetry_groups(context.system, shape.d_in)));
+    upload_now(targets_, integers(context.system.closure_targets()));
+    const std::size_t samples = models * dims_.batch, rows = samples * dims_.time;
+    x_.reserve(rows * shape.d_in);
+    for (DeviceArray<float>* array : {&target_, &y_, &d_y_}) array->reserve(rows * shape.d_out);
+    sums_.reserve(samples);
+    sizes_.reserve(samples * shape.d_in);
+  }
+
+  void evaluate(const float* parameters, const BatchSource& source, const Sample* samples, double noise,
+                float* gradient, double* losses, cudaStream_t stream) override {
+    const int models = static_cast<int>(network_.models()), batch = static_cast<int>(dims_.batch),
+              time = static_cast<int>(dims_.time), d_in = static_cast<int>(shape_.d_in),
+              d_out = static_cast<int>(shape_.d_out);
+    launch_make_batch(source, samples, models * batch, time, noise, x_.data(), target_.data(), stream);
+    network_.forward(parameters, dims_, x_.data(), y_.data(), nullptr, nullptr, &tape_, stream);
+    if (relative_) {
+      launch_variable_sizes(source, samples, groups_.data(), models * batch, time, smallest_size,
+                            sizes_.data(), stream);
+      launch_relative_loss(y_.data(), target_.data(), sizes_.data(), targets_.data(), smallest_error, models,
+                           batch, time, d_in, d_out, d_y_.data(), sums_.data(), losses, stream);
+    } else {
+      launch_closure_loss(y_.data(), target_.data(), weights_.data(), models, batch, time, d_out, d_y_.data(),
+                          sums_.data(), losses, stream);
+    }
+    network_.backward(parameters, dims_, x_.data(), nullptr, d_y_.data(), tape_, {.parameters = gradient},
+                      false, stream);
+  }
+
+ private:
+  SequenceDims dims_;
+  NetworkShape shape_;
+  bool relative_;
+  DeviceNetwork network_;
+  DeviceTape tape_;
+  DeviceArray<float> x_, target_, y_, d_y_;
+  DeviceArray<double> weights_, sums_, sizes_;
+  DeviceArray<int> groups_, targets_;
+};
+
+}  // namespace
+
+std::unique_ptr<DeviceLoss> make_device_loss(const StagePlan& stage, const LossContext& context,
+                                             SampleShape sample, const NetworkShape& shape,
+                                             std::size_t models) {
+  return std::make_unique<DeviceClosureLoss>(stage, context, sample, shape, models);
+}
+
+}  // namespace mac::cuda

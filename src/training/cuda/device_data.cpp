@@ -1,0 +1,102 @@
+#include "training/cuda/device_data.hpp"
+
+namespace mac::cuda {
+
+namespace {
+
+bool fits(std::size_t numbers, double budget) {
+  std::size_t free = 0, total = 0;
+  check(cudaMemGetInfo(&free, &total), "asking for its memory");
+  const double bytes = static_cast<double>(numbers * sizeof(double));
+  return bytes <= budget && bytes <= 0.5 * static_cast<double>(free);  // the network needs some too
+}
+
+}  // namespace
+
+DeviceData::DeviceData(const DescentPlan& plan, SampleShape shape, std::size_t models)
+    : data_(plan.data),
+      stage_(plan.stage),
+      first_step_(plan.first_step),
+      shape_(shape),
+      augmentation_(plan.context.system) {
+  const std::size_t d = data_.resolved_size(), c = data_.closure_size();
+  const std::size_t trajectory = data_.times() * d + data_.closure_times() * c;
+  resident_ = fits(data_.trajectories() * trajectory, plan.memory);
+  if (resident_) {
+    upload_all();
+  } else {
+    resolved_.reserve(models * stage_.batch * shape.states * d);
+    closure_.reserve(models * stage_.batch * shape.closures * c);
+  }
+  const Normalisation& scale = plan.context.normalisation;
+  std::vector<double> scales = scale.input_mean;
+  for (const double value : scale.input_scale) scales.push_back(1 / value);
+  scales.insert(scales.end(), scale.output_mean.begin(), scale.output_mean.end());
+  for (const double value : scale.output_scale) scales.push_back(1 / value);
+  scales_.upload(scales.data(), scales.size(), nullptr);
+  check(cudaStreamSynchronize(nullptr), "copying to it");
+  source_ = {resolved_.data(),
+             closure_.data(),
+             scales_.data(),
+             scales_.data() + d,
+             scales_.data() + 2 * d,
+             scales_.data() + 2 * d + c,
+             static_cast<int>(d),
+             static_cast<int>(c),
+             stage_.augmentation ? static_cast<int>(augmentation_.turned_modes()) : 0};
+}
+
+void DeviceData::upload_all() {
+  const std::size_t d = data_.resolved_size(), c = data_.closure_size();
+  const SampleShape whole{data_.times(), data_.closure_times()};
+  resolved_.reserve(data_.trajectories() * whole.states * d);
+  closure_.reserve(data_.trajectories() * whole.closures * c);
+  std::vector<double> resolved(whole.states * d), closure(whole.closures * c);
+  const auto copy = [](double* to, const std::vector<double>& from) {
+    check(cudaMemcpy(to, from.data(), from.size() * sizeof(double), cudaMemcpyHostToDevice), "copying to it");
+  };
+  for (std::size_t i = 0; i < data_.trajectories(); ++i) {
+    data_.read({i, 0}, whole, resolved.data(), closure.data());
+    copy(resolved_.data() + i * resolved.size(), resolved);
+    copy(closure_.data() + i * closure.size(), closure);
+  }
+}
+
+void DeviceData::draw(std::size_t m, std::uint64_t seed, std::size_t step, Sample* samples,
+                      cudaStream_t stream) {
+  const std::size_t d = data_.resolved_size(), c = data_.closure_size();
+  const std::size_t states = shape_.states * d, closures = shape_.closures * c;
+  const std::vector<Window> windows = draw_windows(data_, shape_, stage_.batch, seed, first_step_ + step);
+  host_resolved_.resize(resident_ ? 0 : stage_.batch * states);
+  host_closure_.resize(resident_ ? 0 : stage_.batch * closures);
+  for (std::size_t i = 0; i < windows.size(); ++i) {
+    const std::uint32_t stream_index = sample_stream(first_step_ + step, stage_.batch, i);
+    Augmentation::Element element;
+    if (stage_.augmentation) {
+      RandomStream random(seed, Purpose::augmentation, stream_index);
+      element = augmentation_.draw(random);
+    }
+    const auto [trajectory, first] = windows[i];
+    Sample& sample = samples[i];
+    sample = {(trajectory * data_.times() + first) * d,
+              (trajectory * data_.closure_times() + first) * c,
+              seed,
+              stream_index,
+              element.angle,
+              element.reflected ? 1 : 0,
+              static_cast<int>(element.shift)};
+    if (resident_) continue;
+    data_.read(windows[i], shape_, host_resolved_.data() + i * states, host_closure_.data() + i * closures);
+    sample.resolved = (m * stage_.batch + i) * states;
+    sample.closure = (m * stage_.batch + i) * closures;
+  }
+  if (resident_) return;
+  const auto copy = [&](double* to, const std::vector<double>& from) {
+    check(cudaMemcpyAsync(to, from.data(), from.size() * sizeof(double), cudaMemcpyHostToDevice, stream),
+          "copying to it");
+  };
+  copy(resolved_.data() + m * host_resolved_.size(), host_resolved_);
+  copy(closure_.data() + m * host_closure_.size(), host_closure_);
+}
+
+}  // namespace mac::cuda

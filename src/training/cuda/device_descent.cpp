@@ -1,0 +1,133 @@
+// A step: draw the samples (host, a few microseconds), make the batch, loss and gradient, norm, AdamW. The
+// host queues step after step and waits once at the end of take().
+#include <cmath>
+#include <mac/cuda.hpp>
+
+#include "training/cuda/device_data.hpp"
+#include "training/cuda/device_loss.hpp"
+#include "training/descent.hpp"
+
+namespace mac {
+
+namespace cuda {
+
+namespace {
+
+constexpr std::size_t longest_take = 256;  // steps
+
+class DeviceDescent final : public Descent<float> {
+ public:
+  DeviceDescent(const DescentPlan& plan, const NetworkShape& shape, std::span<const DescentModel> models)
+      : plan_(plan),
+        schedule_(schedule_of(plan.stage)),
+        parameters_count_(parameter_count(shape)),
+        sample_(sample_shape(plan.stage, plan.data)),
+        data_(plan, sample_, models.size()),
+        loss_(make_device_loss(plan.stage, plan.context, sample_, shape, models.size())),
+        host_samples_(longest_take * models.size() * plan.stage.batch) {
+    for (const DescentModel& model : models) seeds_.push_back(model.seed);
+    const std::size_t samples = models.size() * plan.stage.batch;
+    samples_.reserve(samples);
+    losses_.reserve(longest_take * models.size());
+    norms_.reserve(longest_take * models.size());
+    gradient_.reserve(models.size() * parameters_count_);
+    const bool fresh = models[0].state->step == plan.first_step;
+    const std::vector<float> zeros(parameters_count_);
+    for (std::size_t m = 0; m < models.size(); ++m) {
+      const TrainingState<float>& state = *models[m].state;
+      averaged_ = !state.average.empty();
+      put(parameters_, m, state.parameters);
+      put(first_moment_, m, fresh ? zeros : state.first_moment);
+      put(second_moment_, m, fresh ? zeros : state.second_moment);
+      if (averaged_) put(average_, m, state.average);
+    }
+    check(cudaDeviceSynchronize(), "copying to it");
+  }
+
+  std::size_t most_steps() const override { return longest_take; }
+
+  void take(std::size_t first, std::size_t count, std::span<StepReport> reports) override {
+    const std::size_t models = seeds_.size();
+    for (std::size_t i = 0; i < count; ++i) queue_step(first + i, i);
+    std::vector<double> losses(count * models), norms(count * models);
+    losses_.download(losses.data(), losses.size(), stream_);
+    norms_.download(norms.data(), norms.size(), stream_);
+    stream_.wait();
+    for (std::size_t i = 0; i < count; ++i)
+      for (std::size_t m = 0; m < models; ++m)
+        reports[m * count + i] = {losses[i * models + m], norms[i * models + m]};
+  }
+
+  void read(std::size_t model, TrainingState<float>& state) override {
+    get(parameters_, model, state.parameters);
+    get(first_moment_, model, state.first_moment);
+    get(second_moment_, model, state.second_moment);
+    if (averaged_) get(average_, model, state.average);
+    stream_.wait();
+  }
+
+ private:
+  /// Step `local` of the stage, the i-th of this take().
+  void queue_step(std::size_t local, std::size_t i) {
+    const std::size_t models = seeds_.size(), batch = plan_.stage.batch;
+    Sample* const drawn = host_samples_.data() + i * models * batch;
+    for (std::size_t m = 0; m < models; ++m) data_.draw(m, seeds_[m], local, drawn + m * batch, stream_);
+    samples_.upload(drawn, models * batch, stream_);
+    loss_->evaluate(parameters_.data(), data_.source(), samples_.data(), noise_at(plan_.stage, local),
+                    gradient_.data(), losses_.data() + i * models, stream_);
+    const int count = static_cast<int>(models);
+    double* const norms = norms_.data() + i * models;
+    launch_gradient_norm(gradient_.data(), count, parameters_count_, norms, stream_);
+    const auto [lr, beta1] = schedule_.at(local);
+    const double clip = plan_.stage.clip > 0 ? plan_.stage.clip : INFINITY;
+    launch_adamw(adamw_step(local + 1, lr, beta1, plan_.stage.weight_decay, clip,
+                            newest_share(plan_.averaging, plan_.first_step + local + 1)),
+                 {parameters_.data(), first_moment_.data(), second_moment_.data(),
+                  averaged_ ? average_.data() : nullptr},
+                 gradient_.data(), norms, count, parameters_count_, stream_);
+    check_launch("starting a training step");
+  }
+
+  void put(DeviceArray<float>& to, std::size_t model, const std::vector<float>& from) {
+    to.reserve(seeds_.size() * parameters_count_);
+    check(cudaMemcpy(to.data() + model * parameters_count_, from.data(), from.size() * sizeof(float),
+                     cudaMemcpyHostToDevice),
+          "copying to it");
+  }
+  void get(const DeviceArray<float>& from, std::size_t model, std::vector<float>& to) const {
+    to.resize(parameters_count_);
+    check(cudaMemcpyAsync(to.data(), from.data() + model * parameters_count_, to.size() * sizeof(float),
+                          cudaMemcpyDeviceToHost, stream_),
+          "copying from it");
+  }
+
+  DescentPlan plan_;
+  OneCycle schedule_;
+  std::size_t parameters_count_;
+  SampleShape sample_;
+  Stream stream_;
+  DeviceData data_;
+  std::unique_ptr<DeviceLoss> loss_;
+  std::vector<std::uint64_t> seeds_;
+  PinnedArray<Sample> host_samples_;
+  DeviceArray<Sample> samples_;
+  DeviceArray<float> parameters_, gradient_, first_moment_, second_moment_, average_;
+  DeviceArray<double> losses_, norms_;
+  bool averaged_ = false;
+};
+
+}  // namespace
+
+}  // namespace cuda
+
+bool descends_on_device(const StagePlan& stage, const NetworkShape& shape) {
+  return stage.loss == LossKind::closure && std::max(shape.d_in, shape.d_out) <= cuda::most_components;
+}
+
+std::unique_ptr<Descent<float>> make_device_descent(const DescentPlan& plan, const NetworkShape& shape,
+                                                    std::span<const DescentModel> models) {
+  if (const std::string reason = cuda_unavailable(); !reason.empty()) throw Error(reason);
+  return std::make_unique<cuda::DeviceDescent>(plan, shape, models);
+}
+
+}  // namespace mac

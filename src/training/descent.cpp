@@ -1,0 +1,84 @@
+#include "training/descent.hpp"
+
+#include <cmath>
+
+#include "training/adamw.hpp"
+
+namespace mac {
+
+namespace {
+
+template <class T>
+class HostDescent final : public Descent<T> {
+ public:
+  HostDescent(const DescentPlan& plan, Loss<T>& loss, std::uint64_t seed, const TrainingState<T>& state)
+      : plan_(plan),
+        schedule_(schedule_of(plan.stage)),
+        loss_(loss),
+        batches_(plan.data, plan.context.system, plan.stage, seed, plan.first_step, plan.context.threads),
+        optimiser_(state.parameters.size(), plan.stage.weight_decay),
+        parameters_(state.parameters),
+        average_(state.average),
+        gradient_(state.parameters.size()) {
+    if (state.step == plan.first_step) return;
+    optimiser_.first_moment = state.first_moment;
+    optimiser_.second_moment = state.second_moment;
+    optimiser_.steps_taken = state.step - plan.first_step;
+  }
+
+  std::size_t most_steps() const override { return 1; }
+
+  void take(std::size_t first, std::size_t count, std::span<StepReport> reports) override {
+    const double clip = plan_.stage.clip > 0 ? plan_.stage.clip : INFINITY;
+    for (std::size_t i = 0; i < count; ++i) {
+      const auto [lr, beta1] = schedule_.at(first + i);
+      std::ranges::fill(gradient_, T(0));
+      reports[i].loss = loss_.evaluate(parameters_.data(), batches_.at(first + i), gradient_.data());
+      reports[i].gradient_norm = clip_gradient<T>(gradient_, clip);
+      optimiser_.step(parameters_, gradient_, lr, beta1);
+      const T share = static_cast<T>(newest_share(plan_.averaging, plan_.first_step + first + i + 1));
+      for (std::size_t k = 0; k < average_.size(); ++k) average_[k] += share * (parameters_[k] - average_[k]);
+    }
+  }
+
+  void read(std::size_t, TrainingState<T>& state) override {
+    state.parameters = parameters_;
+    state.average = average_;
+    state.first_moment = optimiser_.first_moment;
+    state.second_moment = optimiser_.second_moment;
+  }
+
+ private:
+  DescentPlan plan_;
+  OneCycle schedule_;
+  Loss<T>& loss_;
+  BatchStream batches_;
+  AdamW<T> optimiser_;
+  std::vector<T> parameters_, average_, gradient_;
+};
+
+}  // namespace
+
+OneCycle schedule_of(const StagePlan& stage) {
+  return {stage.steps,      stage.max_lr,           stage.warmup_fraction,
+          stage.div_factor, stage.final_div_factor, stage.cycle_momentum};
+}
+
+double newest_share(double averaging, std::size_t steps) {
+  // A young average forgets faster, so that the initial weights don't linger in it.
+  const double n = static_cast<double>(steps);
+  return 1 - std::min(averaging, n / (n + 10));
+}
+
+template <class T>
+std::unique_ptr<Descent<T>> make_host_descent(const DescentPlan& plan, Loss<T>& loss, std::uint64_t seed,
+                                              const TrainingState<T>& state) {
+  return std::make_unique<HostDescent<T>>(plan, loss, seed, state);
+}
+
+template std::unique_ptr<Descent<float>> make_host_descent(const DescentPlan&, Loss<float>&, std::uint64_t,
+                                                           const TrainingState<float>&);
+template std::unique_ptr<Descent<double>> make_host_descent(const DescentPlan&, Loss<double>&, std::uint64_t,
+                                                            const TrainingState<double>&);
+
+}  // namespace mac

@@ -1,0 +1,158 @@
+// Whole trainings on the device: as the CPU's, the same bytes however they are run, several seeds at once.
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <cmath>
+#include <mac/cuda.hpp>
+#include <sstream>
+#include <thread>
+
+#include "support/process.hpp"
+#include "training/small_training.hpp"
+
+namespace mac::test {
+namespace {
+
+namespace fs = std::filesystem;
+
+class CudaTrain : public testing::Test {
+ protected:
+  void SetUp() override {
+    if (const std::string reason = cuda_unavailable(); !reason.empty()) GTEST_SKIP() << reason;
+  }
+  ScratchFolder folder;
+};
+
+const TrainOptions on_cpu{1, true, false, Device::cpu}, on_cuda{1, true, false, Device::cuda};
+
+/// The numbers of a column of a history file.
+std::vector<double> column(const std::string& path, std::size_t index) {
+  std::vector<double> values;
+  std::istringstream text(read_bytes(path));
+  std::string line;
+  std::getline(text, line);  // names
+  while (std::getline(text, line)) {
+    std::istringstream fields(line);
+    std::string field;
+    for (std::size_t i = 0; i <= index; ++i) std::getline(fields, field, ',');
+    values.push_back(field.empty() ? NAN : std::stod(field));
+  }
+  return values;
+}
+
+TEST_F(CudaTrain, FollowsTheCpuWithEveryLoss) {
+  const std::string variants[] = {
+      "",  // the fast recipe: relative errors, augmentation, clip
+      "loss_weights = 'none'\nnormalisation = 'max_abs'\n",
+      "loss_weights = 'effect'\nnoise_from = 0.0\nnoise_to = 1.0\n",
+      "target = 'mean'\nwindow = 9\n",
+      "horizon = 0.6\naugmentation = false\nclip = 0\nselect = 'loss'\n",
+      "loss = 'step'\n",
+      "loss = 'rollout'\nrollout_steps = 3\nselect = 'loss'\n",
+      "loss = 'rollout'\nrollout_steps = 3\nrollout_form = 'autoregressive'\nhold = 'zero'\n",
+  };
+  for (const std::string& training : variants) {
+    trained_bytes(training, folder.file("cpu.safetensors"), on_cpu);
+    trained_bytes(training, folder.file("cuda.safetensors"), on_cuda);
+    for (const std::size_t index : {1, 3, 4}) {  // loss, gradient norm, validation
+      const auto cpu = column(folder.file("cpu.history.csv"), index),
+                 cuda = column(folder.file("cuda.history.csv"), index);
+      ASSERT_EQ(cpu.size(), 30u);
+      ASSERT_EQ(cuda.size(), 30u);
+      // Rounding of 1e-7 a step, amplified by Adam where second moments are small, over 30 steps.
+      for (std::size_t i = 0; i < cpu.size(); ++i) {
+        if (std::isnan(cpu[i])) continue;
+        EXPECT_NEAR(cuda[i] / cpu[i], 1, 2e-3) << training << " column " << index << " step " << i + 1;
+      }
+    }
+  }
+}
+
+TEST_F(CudaTrain, GivesTheSameBytesAgainAndWhenTheDataStayInTheFile) {
+  const std::string first = trained_bytes("", folder.file("first.safetensors"), on_cuda);
+  EXPECT_EQ(first, trained_bytes("", folder.file("second.safetensors"), on_cuda));
+  EXPECT_EQ(read_bytes(folder.file("first.history.csv")), read_bytes(folder.file("second.history.csv")));
+  trained_bytes("memory = 0\n", folder.file("streamed.safetensors"), on_cuda);
+  EXPECT_EQ(load_model(folder.file("first.safetensors")).parameters,
+            load_model(folder.file("streamed.safetensors")).parameters);
+}
+
+TEST_F(CudaTrain, OfSeveralSeedsGivesTheBytesOfEachAlone) {
+  for (const std::string training : {"", "loss = 'rollout'\nrollout_steps = 3\n", "memory = 0\n"}) {
+    const Experiment experiment = Experiment::parse(small_experiment(training), "small.toml");
+    const DataFile data = DataFile::open(small_data());
+    const std::vector<std::uint64_t> seeds{3, 4, 5};
+    std::vector<std::string> paths;
+    for (const std::uint64_t seed : seeds) paths.push_back(folder.file(fmt::format("m{}.safetensors", seed)));
+    train_seeds(experiment, experiment.models.at(0), seeds, data, paths, on_cuda);
+    for (std::size_t i = 0; i < seeds.size(); ++i) {
+      ModelPlan plan = experiment.models.at(0);
+      plan.network->training.seed = seeds[i];
+      train(experiment, plan, data, folder.file("alone.safetensors"), on_cuda);
+      EXPECT_EQ(read_bytes(paths[i]), read_bytes(folder.file("alone.safetensors"))) << training << seeds[i];
+      EXPECT_EQ(read_bytes(folder.file(fmt::format("m{}.history.csv", seeds[i]))),
+                read_bytes(folder.file("alone.history.csv")));
+    }
+  }
+}
+
+/// Trainings of some seconds that are stopped in between.
+class CudaResume : public CudaTrain {
+ protected:
+  void SetUp() override {
+    CudaTrain::SetUp();
+    write_bytes(folder.file("small.toml"),
+                small_experiment("[models.training]\nsteps = 3000\ncheckpoint_every = 50\n"));
+  }
+  Process start(const std::string& output, const std::string& device, bool resume,
+                const std::string& seeds) const {
+    std::vector<std::string> arguments{"train",   folder.file("small.toml"),
+                                       "--data",  small_data(),
+                                       "-o",      output,
+                                       "--quiet", "--seeds",
+                                       seeds,     "--device",
+                                       device};
+    if (resume) arguments.push_back("--resume");
+    return Process(arguments);
+  }
+  /// Lets the training run past its first checkpoints, then sends the signal.
+  void stop(const Process& process, const std::string& checkpoint, int signal) const {
+    while (!fs::exists(checkpoint)) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    std::this_thread::sleep_for(std::chrono::milliseconds(50));
+    process.send(signal);
+    EXPECT_NE(process.wait(), 0);
+  }
+};
+
+TEST_F(CudaResume, OfAllSeedsAfterAKillGivesTheSameBytes) {
+  fs::create_directories(folder.file("whole")), fs::create_directories(folder.file("killed"));
+  ASSERT_EQ(start(folder.file("whole/"), "cuda", false, "0:3").wait(), 0);
+  stop(start(folder.file("killed/"), "cuda", false, "0:3"),
+       folder.file("killed/mac-seed1.checkpoint.safetensors"), SIGKILL);
+  // One seed is further behind than the others: it catches up first.
+  fs::rename(folder.file("killed/mac-seed1.checkpoint.previous.safetensors"),
+             folder.file("killed/mac-seed1.checkpoint.safetensors"));
+  ASSERT_EQ(start(folder.file("killed/"), "cuda", true, "0:3").wait(), 0);
+  for (const char* file :
+       {"mac-seed0.safetensors", "mac-seed1.safetensors", "mac-seed2.safetensors", "mac-seed1.history.csv"})
+    EXPECT_EQ(read_bytes(folder.file(std::string("whole/") + file)),
+              read_bytes(folder.file(std::string("killed/") + file)))
+        << file;
+}
+
+TEST_F(CudaResume, TakesUpCheckpointsOfTheCpuAndTheOtherWayRound) {
+  for (const auto& [from, to] : {std::pair("cpu", "cuda"), std::pair("cuda", "cpu")}) {
+    const std::string path = folder.file(std::string(from) + ".safetensors");
+    stop(start(path, from, false, "0:1"), folder.file(std::string(from) + ".checkpoint.safetensors"),
+         SIGTERM);
+    EXPECT_EQ(start(path, to, true, "0:1").wait(), 0);
+  }
+  const auto a = column(folder.file("cpu.history.csv"), 1), b = column(folder.file("cuda.history.csv"), 1);
+  ASSERT_EQ(a.size(), b.size());
+  EXPECT_NEAR(b[0] / a[0], 1, 1e-5);  // the same batch and weights, other rounding
+  // Two trainings that differ by rounding end at the same level, not at the same numbers.
+  EXPECT_NEAR(b.back() / a.back(), 1, 0.2);
+}
+
+}  // namespace
+}  // namespace mac::test
