@@ -15,8 +15,8 @@
 #pragma once
 
 #include <filesystem>
+#include <mac/coupling.hpp>
 #include <mac/network.hpp>
-#include <mac/rollout.hpp>
 #include <mac/safetensors.hpp>
 #include <map>
 #include <optional>

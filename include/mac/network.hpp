@@ -124,8 +124,7 @@ template <class T>
 std::unique_ptr<SequenceEngine<T>> make_cpu_engine(const NetworkShape& shape, int threads);
 
 /// Step mode for rollouts: one time step for a batch. The weights are packed once; the object never changes
-/// afterwards, so any number of threads may step different states on one StepEngine. step() does not allocate
-/// and starts no thread unless threads > 1.
+/// afterwards, so any number of threads may step different states on one StepEngine.
 template <class T>
 class StepEngine {
  public:
@@ -138,8 +137,15 @@ class StepEngine {
   std::size_t state_size() const { return shape().state_size(); }
 
   /// x (batch, d_in) -> y (batch, d_out); state (batch, state_size) is advanced in place. A new state is
-  /// zeros.
+  /// zeros. Allocates only on a thread's first step of a larger network, and starts no thread unless threads
+  /// >
+  /// 1. Not in the runtime library.
   void step(std::size_t batch, const T* x, T* y, T* state, int threads = 1) const;
+
+  /// The same on the calling thread with the caller's scratch space: scratch_size() numbers at a multiple of
+  /// 64 bytes, for any batch. Never allocates.
+  void step(std::size_t batch, const T* x, T* y, T* state, T* scratch) const;
+  std::size_t scratch_size() const;
 
  private:
   struct Packed;

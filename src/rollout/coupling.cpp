@@ -1,27 +1,21 @@
-// Classical RK4 for dy/dt = R^(y) + C(tau):
-//
-//   y_i = y + a_i dt k_{i-1},   k_i = R^(y_i) + C(a_i dt),   next = y + dt sum_i b_i k_i
-//   a = (0, 1/2, 1/2, 1),       b = (1/6, 1/3, 1/3, 1/6)
+// One coupled step of a system with its closure, and its gradient; the method is in mac/held_rk4.hpp.
 #include <array>
 #include <mac/coupling.hpp>
 #include <mac/error.hpp>
+#include <mac/held_rk4.hpp>
 
 namespace mac {
 
 namespace {
 
 constexpr std::size_t capacity = 64;  // resolved variables, so that a step needs no allocation
-constexpr std::size_t stages = 4;
-constexpr double a[stages] = {0, 0.5, 0.5, 1};
-constexpr double b[stages] = {1.0 / 6, 1.0 / 3, 1.0 / 3, 1.0 / 6};
 
+using namespace held_rk4;
 using State = std::array<double, capacity>;
 
-/// C(a_i dt) = (1 + s_i) closure - s_i previous: the share s_i that the previous prediction has in stage i.
-double extrapolation(HeldClosure held, bool has_previous, std::size_t stage) {
+double share_of_stage(HeldClosure held, bool has_previous, std::size_t stage) {
   if (held.hold != Hold::linear || !has_previous) return 0;
-  const double pivot = held.target == Target::instant ? 0.0 : 0.5;
-  return a[stage] - pivot;
+  return share(a[stage], held.target == Target::mean);
 }
 
 struct Stages {
@@ -34,53 +28,21 @@ void compute_stages(const System& system, double dt, HeldClosure held, const dou
   if (d > capacity) throw Error("coupled_step handles at most {} resolved variables, not {}", capacity, d);
   const auto targets = system.closure_targets();
   for (std::size_t i = 0; i < stages; ++i) {
-    for (std::size_t v = 0; v < d; ++v) out.y[i][v] = i == 0 ? y[v] : y[v] + a[i] * dt * out.k[i - 1][v];
+    stage_state(i, d, dt, y, i == 0 ? nullptr : out.k[i - 1].data(), out.y[i].data());
     system.reduced_rhs(out.y[i].data(), out.k[i].data());
-    const double share = extrapolation(held, previous != nullptr, i);
-    for (std::size_t j = 0; j < targets.size(); ++j) {
-      const double slope = share == 0 ? 0.0 : closure[j] - previous[j];
-      out.k[i][targets[j]] += closure[j] + share * slope;
-    }
+    const double share = share_of_stage(held, previous != nullptr, i);
+    for (std::size_t j = 0; j < targets.size(); ++j)
+      out.k[i][targets[j]] += line(closure[j], previous ? previous[j] : 0, share);
   }
 }
 
 }  // namespace
 
-std::string_view to_string(Hold hold) {
-  switch (hold) {
-    case Hold::zero:
-      return "zero";
-    case Hold::linear:
-      return "linear";
-    case Hold::stage:
-      return "stage";
-  }
-  return "";
-}
-
-Hold hold_from(std::string_view name) {
-  for (const Hold hold : {Hold::zero, Hold::linear, Hold::stage})
-    if (to_string(hold) == name) return hold;
-  throw UsageError("unknown hold \"{}\", expected zero, linear or stage", name);
-}
-
-std::string_view to_string(Target target) { return target == Target::instant ? "instant" : "mean"; }
-
-Target target_from(std::string_view name) {
-  for (const Target target : {Target::instant, Target::mean})
-    if (to_string(target) == name) return target;
-  throw UsageError("unknown closure target \"{}\", expected instant or mean", name);
-}
-
 void coupled_step(const System& system, double dt, HeldClosure held, const double* closure,
                   const double* previous, double* y) {
   Stages at;
   compute_stages(system, dt, held, closure, previous, y, at);
-  for (std::size_t v = 0; v < system.resolved_size(); ++v) {
-    double slope = 0;
-    for (std::size_t i = 0; i < stages; ++i) slope += b[i] * at.k[i][v];
-    y[v] += dt * slope;
-  }
+  finish(system.resolved_size(), dt, {at.k[0].data(), at.k[1].data(), at.k[2].data(), at.k[3].data()}, y);
 }
 
 void coupled_step_adjoint(const System& system, double dt, HeldClosure held, const double* closure,
@@ -97,7 +59,7 @@ void coupled_step_adjoint(const System& system, double dt, HeldClosure held, con
       d_k[v] = dt * b[i] * d_next[v];
       if (i + 1 < stages) d_k[v] += dt * a[i + 1] * d_stage[v];
     }
-    const double share = extrapolation(held, previous != nullptr, i);
+    const double share = share_of_stage(held, previous != nullptr, i);
     for (std::size_t j = 0; j < targets.size(); ++j) {
       d_closure[j] += (1 + share) * d_k[targets[j]];
       if (share != 0) d_previous[j] -= share * d_k[targets[j]];

@@ -1,7 +1,6 @@
-// StepEngine: packing the weights, and sharing the samples of a batch among threads.
+// StepEngine: packing the weights, and one step with them.
 #include "network/cpu/step.hpp"
 
-#include <algorithm>
 #include <mac/error.hpp>
 
 #include "network/cpu/decay_rate.hpp"
@@ -116,18 +115,6 @@ void pack_all(PackedNetwork<T>& network, Packer<T>& packer, const NetworkParamet
   }
 }
 
-/// Scratch space of the calling thread; grows on a thread's first step of a larger network.
-template <class T>
-T* thread_scratch(std::size_t size) {
-  thread_local hwy::AlignedFreeUniquePtr<T[]> scratch;
-  thread_local std::size_t capacity = 0;
-  if (capacity < size) {
-    scratch = hwy::AllocateAligned<T>(size);
-    capacity = size;
-  }
-  return scratch.get();
-}
-
 }  // namespace
 }  // namespace cpu
 
@@ -151,8 +138,7 @@ StepEngine<T>::StepEngine(const NetworkShape& shape, std::span<const T> paramete
   network.lanes = packed->kernels.lanes;
   cpu::Packer<T> counter(network.lanes, nullptr);
   cpu::pack_all(network, counter, view);
-  network.storage = hwy::AllocateAligned<T>(counter.used());
-  std::fill_n(network.storage.get(), counter.used(), T(0));
+  network.storage = cpu::aligned_array<T>(counter.used());
   cpu::Packer<T> packer(network.lanes, network.storage.get());
   cpu::pack_all(network, packer, view);
   packed_ = std::move(packed);
@@ -171,24 +157,16 @@ const NetworkShape& StepEngine<T>::shape() const {
 }
 
 template <class T>
-void StepEngine<T>::step(std::size_t batch, const T* x, T* y, T* state, int threads) const {
-  const cpu::PackedNetwork<T>& network = packed_->network;
-  const NetworkShape& shape = network.shape;
-  const std::size_t state_size = shape.state_size();
-  const auto run = [&](std::size_t begin, std::size_t end) {
-    T* scratch = cpu::thread_scratch<T>(cpu::kStepTile * network.scratch_size());
-    packed_->kernels.step(network, end - begin, x + begin * shape.d_in, y + begin * shape.d_out,
-                          state + begin * state_size, scratch);
-  };
-  const std::size_t tiles = (batch + cpu::kStepTile - 1) / cpu::kStepTile;
-  const std::size_t parts = std::min(tiles, static_cast<std::size_t>(std::max(threads, 1)));
-  if (parts <= 1) return run(0, batch);
-#pragma omp parallel for num_threads(static_cast <int>(parts)) schedule(static, 1)
-  for (std::size_t part = 0; part < parts; ++part)
-    run(std::min(batch, tiles * part / parts * cpu::kStepTile),
-        std::min(batch, tiles * (part + 1) / parts * cpu::kStepTile));
+std::size_t StepEngine<T>::scratch_size() const {
+  return cpu::kStepTile * packed_->network.scratch_size();
 }
 
+template <class T>
+void StepEngine<T>::step(std::size_t batch, const T* x, T* y, T* state, T* scratch) const {
+  packed_->kernels.step(packed_->network, batch, x, y, state, scratch);
+}
+
+// All but the step with threads, which is defined in step_threads.cpp.
 template class StepEngine<float>;
 template class StepEngine<double>;
 

@@ -5,11 +5,11 @@
 // way.
 #pragma once
 
-#include <hwy/aligned_allocator.h>
-
 #include <cstddef>
 #include <mac/network.hpp>
 #include <vector>
+
+#include "network/cpu/aligned.hpp"
 
 namespace mac::cpu {
 
@@ -65,7 +65,7 @@ struct PackedNetwork {
   PackedNorm<T> norm;
   PackedLinear<T> hidden_proj;
   PackedLinear<T> output_proj;
-  hwy::AlignedFreeUniquePtr<T[]> storage;
+  AlignedArray<T> storage;
 
   /// Numbers of scratch space for one sample.
   std::size_t scratch_size() const { return 2 * model + wide + 3 * inner + narrow + output_proj.outputs; }

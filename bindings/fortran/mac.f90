@@ -1,0 +1,497 @@
+! MAC's Fortran interface: a trained closure inside a simulation, one call a time step.
+!
+!   type(mac_model) :: model
+!   type(mac_state) :: state
+!   call model%open("closure.safetensors")
+!   call state%create(model, columns)
+!   call state%step(y, closure)          ! y(inputs, columns) -> closure(outputs, columns), physical units
+!
+! Arrays are real(real32) or real(real64), of rank 2, or of rank 1 for a single column; array sections are taken
+! where they lie, without a copy. As with allocate, a failure sets `stat` (0: success) and `errmsg` where they are
+! present, and stops the program with the message where stat is absent. Models and states free themselves when
+! they go out of scope; assigning a state clones it. The functions behind are those of mac/mac.h.
+module mac
+  use, intrinsic :: iso_c_binding
+  use, intrinsic :: iso_fortran_env, only: int8, int64, real32, real64
+  use mac_c
+  implicit none
+  private
+  public :: mac_version
+
+  integer, parameter, public :: mac_ok = 0, mac_invalid_argument = 1, mac_bad_model = 2, mac_bad_state = 3, &
+                                mac_not_finite = 4, mac_out_of_memory = 5, mac_internal_error = 6
+  integer, parameter, public :: mac_float32 = 0, mac_float64 = 1
+  integer, parameter, public :: mac_hold_zero = 0, mac_hold_linear = 1, mac_hold_stage = 2
+  integer, parameter, public :: mac_target_instant = 0, mac_target_mean = 1
+
+  type, public :: mac_model
+    private
+    type(c_ptr) :: handle = c_null_ptr
+  contains
+    procedure :: open => model_open
+    procedure :: close => model_close
+    procedure :: is_open => model_is_open
+    procedure :: inputs => model_inputs
+    procedure :: outputs => model_outputs
+    procedure :: parameters => model_parameters
+    procedure :: kind => model_kind
+    procedure :: system => model_system
+    procedure :: input_name => model_input_name
+    procedure :: output_name => model_output_name
+    procedure :: metadata => model_metadata
+    procedure :: closure_step => model_closure_step
+    procedure :: hold => model_hold
+    procedure :: target => model_target
+    procedure :: id => model_id
+    procedure :: normalisation => model_normalisation
+    procedure, private :: model_assign
+    generic :: assignment(=) => model_assign
+    final :: model_finalise
+  end type mac_model
+
+  type, public :: mac_state
+    private
+    type(c_ptr) :: handle = c_null_ptr
+    integer :: n_inputs = 0, n_outputs = 0
+  contains
+    procedure :: create => state_create
+    procedure :: free => state_free
+    procedure :: reset => state_reset
+    procedure :: save => state_save
+    procedure :: restore => state_restore
+    procedure :: columns => state_columns
+    procedure :: steps => state_steps
+    procedure, private :: step_double, step_float, step_column_double, step_column_float
+    generic :: step => step_double, step_float, step_column_double, step_column_float
+    procedure, private :: closure_at_columns, closure_at_column
+    generic :: closure_at => closure_at_columns, closure_at_column
+    procedure, private :: state_assign
+    generic :: assignment(=) => state_assign
+    final :: state_finalise
+  end type mac_state
+
+  interface stride
+    procedure :: stride_double, stride_float
+  end interface stride
+
+contains
+
+  function mac_version() result(text)
+    character(:), allocatable :: text
+    text = to_text(c_mac_version())
+  end function mac_version
+
+  ! ---- Models ----
+
+  !> Reads a model file; the network computes in mac_float32 (default) or mac_float64.
+  subroutine model_open(self, path, precision, stat, errmsg)
+    class(mac_model), intent(inout) :: self
+    character(*), intent(in) :: path
+    integer, intent(in), optional :: precision
+    integer, intent(out), optional :: stat
+    character(*), intent(inout), optional :: errmsg
+    type(c_error) :: error
+    type(c_ptr) :: opened
+    integer(c_int) :: status, chosen
+    chosen = mac_float32
+    if (present(precision)) chosen = int(precision, c_int)
+    opened = c_null_ptr
+    status = c_model_open(trim(path)//c_null_char, chosen, opened, error)
+    if (status == mac_ok) then
+      call self%close()
+      self%handle = opened
+    end if
+    call conclude(status, error, stat, errmsg)
+  end subroutine model_open
+
+  !> Does nothing if it is not open. States of the model live on.
+  subroutine model_close(self)
+    class(mac_model), intent(inout) :: self
+    call c_model_close(self%handle)
+    self%handle = c_null_ptr
+  end subroutine model_close
+
+  subroutine model_finalise(self)
+    type(mac_model), intent(inout) :: self
+    call self%close()
+  end subroutine model_finalise
+
+  !> Another handle to the same weights.
+  subroutine model_assign(self, other)
+    class(mac_model), intent(inout) :: self
+    class(mac_model), intent(in) :: other
+    type(c_error) :: error
+    type(c_ptr) :: clone
+    integer(c_int) :: status
+    status = mac_ok
+    clone = c_null_ptr
+    if (other%is_open()) status = c_model_clone(other%handle, clone, error)
+    call self%close()
+    self%handle = clone
+    call conclude(status, error)
+  end subroutine model_assign
+
+  pure logical function model_is_open(self)
+    class(mac_model), intent(in) :: self
+    model_is_open = c_associated(self%handle)
+  end function model_is_open
+
+  pure integer function model_inputs(self)
+    class(mac_model), intent(in) :: self
+    model_inputs = int(c_model_inputs(self%handle))
+  end function model_inputs
+
+  pure integer function model_outputs(self)
+    class(mac_model), intent(in) :: self
+    model_outputs = int(c_model_outputs(self%handle))
+  end function model_outputs
+
+  pure integer function model_parameters(self)
+    class(mac_model), intent(in) :: self
+    model_parameters = int(c_model_parameters(self%handle))
+  end function model_parameters
+
+  function model_kind(self) result(text)
+    class(mac_model), intent(in) :: self
+    character(:), allocatable :: text
+    text = to_text(c_model_kind(self%handle))
+  end function model_kind
+
+  function model_system(self) result(text)
+    class(mac_model), intent(in) :: self
+    character(:), allocatable :: text
+    text = to_text(c_model_system(self%handle))
+  end function model_system
+
+  !> Components count from 1.
+  function model_input_name(self, component) result(text)
+    class(mac_model), intent(in) :: self
+    integer, intent(in) :: component
+    character(:), allocatable :: text
+    text = to_text(c_model_input_name(self%handle, int(component - 1, c_size_t)))
+  end function model_input_name
+
+  function model_output_name(self, component) result(text)
+    class(mac_model), intent(in) :: self
+    integer, intent(in) :: component
+    character(:), allocatable :: text
+    text = to_text(c_model_output_name(self%handle, int(component - 1, c_size_t)))
+  end function model_output_name
+
+  !> Empty where the file has no such key.
+  function model_metadata(self, key) result(text)
+    class(mac_model), intent(in) :: self
+    character(*), intent(in) :: key
+    character(:), allocatable :: text
+    text = to_text(c_model_metadata(self%handle, key//c_null_char))
+  end function model_metadata
+
+  !> Time between two steps, 0 where the file does not say.
+  pure real(real64) function model_closure_step(self)
+    class(mac_model), intent(in) :: self
+    model_closure_step = c_model_closure_step(self%handle)
+  end function model_closure_step
+
+  pure integer function model_hold(self)
+    class(mac_model), intent(in) :: self
+    model_hold = int(c_model_hold(self%handle))
+  end function model_hold
+
+  pure integer function model_target(self)
+    class(mac_model), intent(in) :: self
+    model_target = int(c_model_target(self%handle))
+  end function model_target
+
+  pure integer(int64) function model_id(self)
+    class(mac_model), intent(in) :: self
+    model_id = c_model_id(self%handle)
+  end function model_id
+
+  subroutine model_normalisation(self, input_mean, input_scale, output_mean, output_scale, stat, errmsg)
+    class(mac_model), intent(in) :: self
+    real(real64), allocatable, intent(out) :: input_mean(:), input_scale(:), output_mean(:), output_scale(:)
+    integer, intent(out), optional :: stat
+    character(*), intent(inout), optional :: errmsg
+    type(c_error) :: error
+    integer(c_int) :: status
+    allocate (input_mean(self%inputs()), input_scale(self%inputs()))
+    allocate (output_mean(self%outputs()), output_scale(self%outputs()))
+    status = c_model_normalisation(self%handle, input_mean, input_scale, output_mean, output_scale, error)
+    call conclude(status, error, stat, errmsg)
+  end subroutine model_normalisation
+
+  ! ---- States ----
+
+  !> The memory of `columns` columns (default 1), at rest.
+  subroutine state_create(self, model, columns, stat, errmsg)
+    class(mac_state), intent(inout) :: self
+    type(mac_model), intent(in) :: model
+    integer, intent(in), optional :: columns
+    integer, intent(out), optional :: stat
+    character(*), intent(inout), optional :: errmsg
+    type(c_error) :: error
+    type(c_ptr) :: created
+    integer(c_int) :: status
+    integer(c_size_t) :: count
+    count = 1
+    if (present(columns)) count = int(max(columns, 0), c_size_t)
+    created = c_null_ptr
+    status = c_state_create(model%handle, count, created, error)
+    if (status == mac_ok) then
+      call self%free()
+      self%handle = created
+      self%n_inputs = model%inputs()
+      self%n_outputs = model%outputs()
+    end if
+    call conclude(status, error, stat, errmsg)
+  end subroutine state_create
+
+  subroutine state_free(self)
+    class(mac_state), intent(inout) :: self
+    call c_state_free(self%handle)
+    self%handle = c_null_ptr
+  end subroutine state_free
+
+  subroutine state_finalise(self)
+    type(mac_state), intent(inout) :: self
+    call self%free()
+  end subroutine state_finalise
+
+  !> A clone.
+  subroutine state_assign(self, other)
+    class(mac_state), intent(inout) :: self
+    class(mac_state), intent(in) :: other
+    type(c_error) :: error
+    type(c_ptr) :: clone
+    integer(c_int) :: status
+    status = mac_ok
+    clone = c_null_ptr
+    if (c_associated(other%handle)) status = c_state_clone(other%handle, clone, error)
+    call self%free()
+    self%handle = clone
+    self%n_inputs = other%n_inputs
+    self%n_outputs = other%n_outputs
+    call conclude(status, error)
+  end subroutine state_assign
+
+  subroutine state_reset(self, stat, errmsg)
+    class(mac_state), intent(inout) :: self
+    integer, intent(out), optional :: stat
+    character(*), intent(inout), optional :: errmsg
+    type(c_error) :: error
+    integer(c_int) :: status
+    status = c_state_reset(self%handle, error)
+    call conclude(status, error, stat, errmsg)
+  end subroutine state_reset
+
+  pure integer function state_columns(self)
+    class(mac_state), intent(in) :: self
+    state_columns = int(c_state_columns(self%handle))
+  end function state_columns
+
+  pure integer(int64) function state_steps(self)
+    class(mac_state), intent(in) :: self
+    state_steps = c_state_steps(self%handle)
+  end function state_steps
+
+  !> Everything the next step depends on, as bytes for a restart file.
+  subroutine state_save(self, buffer, stat, errmsg)
+    class(mac_state), intent(in) :: self
+    integer(int8), allocatable, intent(out) :: buffer(:)
+    integer, intent(out), optional :: stat
+    character(*), intent(inout), optional :: errmsg
+    type(c_error) :: error
+    integer(c_int) :: status
+    allocate (buffer(c_state_bytes(self%handle)))
+    status = c_state_save(self%handle, buffer, size(buffer, kind=c_size_t), error)
+    call conclude(status, error, stat, errmsg)
+  end subroutine state_save
+
+  !> Takes a saved state back bit for bit; refuses one of another model or batch.
+  subroutine state_restore(self, buffer, stat, errmsg)
+    class(mac_state), intent(inout) :: self
+    integer(int8), contiguous, intent(in) :: buffer(:)
+    integer, intent(out), optional :: stat
+    character(*), intent(inout), optional :: errmsg
+    type(c_error) :: error
+    integer(c_int) :: status
+    status = c_state_restore(self%handle, buffer, size(buffer, kind=c_size_t), error)
+    call conclude(status, error, stat, errmsg)
+  end subroutine state_restore
+
+  ! ---- Steps ----
+
+  !> y(inputs, columns) -> closure(outputs, columns)
+  subroutine step_double(self, y, closure, stat, errmsg)
+    class(mac_state), intent(inout) :: self
+    real(real64), target, intent(in) :: y(:, :)
+    real(real64), target, intent(inout) :: closure(:, :)
+    integer, intent(out), optional :: stat
+    character(*), intent(inout), optional :: errmsg
+    type(c_error) :: error
+    integer(c_int) :: status
+    call check_shape("y", self, shape(y), self%n_inputs, status, error)
+    if (status == mac_ok) call check_shape("closure", self, shape(closure), self%n_outputs, status, error)
+    if (status == mac_ok) status = c_step_double(self%handle, c_loc(y(1, 1)), stride(y, 1), stride(y, 2), &
+                                              c_loc(closure(1, 1)), stride(closure, 1), stride(closure, 2), error)
+    call conclude(status, error, stat, errmsg)
+  end subroutine step_double
+
+  subroutine step_float(self, y, closure, stat, errmsg)
+    class(mac_state), intent(inout) :: self
+    real(real32), target, intent(in) :: y(:, :)
+    real(real32), target, intent(inout) :: closure(:, :)
+    integer, intent(out), optional :: stat
+    character(*), intent(inout), optional :: errmsg
+    type(c_error) :: error
+    integer(c_int) :: status
+    call check_shape("y", self, shape(y), self%n_inputs, status, error)
+    if (status == mac_ok) call check_shape("closure", self, shape(closure), self%n_outputs, status, error)
+    if (status == mac_ok) status = c_step_float(self%handle, c_loc(y(1, 1)), stride(y, 1), stride(y, 2), &
+                                              c_loc(closure(1, 1)), stride(closure, 1), stride(closure, 2), error)
+    call conclude(status, error, stat, errmsg)
+  end subroutine step_float
+
+  !> A single column: y(inputs) -> closure(outputs)
+  subroutine step_column_double(self, y, closure, stat, errmsg)
+    class(mac_state), intent(inout) :: self
+    real(real64), target, intent(in) :: y(:)
+    real(real64), target, intent(inout) :: closure(:)
+    integer, intent(out), optional :: stat
+    character(*), intent(inout), optional :: errmsg
+    real(real64), pointer :: y_column(:, :), closure_column(:, :)
+    y_column(1:size(y), 1:1) => y
+    closure_column(1:size(closure), 1:1) => closure
+    call self%step_double(y_column, closure_column, stat, errmsg)
+  end subroutine step_column_double
+
+  subroutine step_column_float(self, y, closure, stat, errmsg)
+    class(mac_state), intent(inout) :: self
+    real(real32), target, intent(in) :: y(:)
+    real(real32), target, intent(inout) :: closure(:)
+    integer, intent(out), optional :: stat
+    character(*), intent(inout), optional :: errmsg
+    real(real32), pointer :: y_column(:, :), closure_column(:, :)
+    y_column(1:size(y), 1:1) => y
+    closure_column(1:size(closure), 1:1) => closure
+    call self%step_float(y_column, closure_column, stat, errmsg)
+  end subroutine step_column_float
+
+  !> The closure(outputs, columns) at a fraction of the step that the last call of step opened.
+  subroutine closure_at_columns(self, hold, fraction, closure, stat, errmsg)
+    class(mac_state), intent(in) :: self
+    integer, intent(in) :: hold
+    real(real64), intent(in) :: fraction
+    real(real64), target, intent(inout) :: closure(:, :)
+    integer, intent(out), optional :: stat
+    character(*), intent(inout), optional :: errmsg
+    type(c_error) :: error
+    integer(c_int) :: status
+    call check_shape("closure", self, shape(closure), self%n_outputs, status, error)
+    if (status == mac_ok) status = c_closure_at(self%handle, int(hold, c_int), fraction, c_loc(closure(1, 1)), &
+                                                stride(closure, 1), stride(closure, 2), error)
+    call conclude(status, error, stat, errmsg)
+  end subroutine closure_at_columns
+
+  subroutine closure_at_column(self, hold, fraction, closure, stat, errmsg)
+    class(mac_state), intent(in) :: self
+    integer, intent(in) :: hold
+    real(real64), intent(in) :: fraction
+    real(real64), target, intent(inout) :: closure(:)
+    integer, intent(out), optional :: stat
+    character(*), intent(inout), optional :: errmsg
+    real(real64), pointer :: closure_column(:, :)
+    closure_column(1:size(closure), 1:1) => closure
+    call self%closure_at_columns(hold, fraction, closure_column, stat, errmsg)
+  end subroutine closure_at_column
+
+  ! ---- Helpers ----
+
+  !> Elements between neighbours along a dimension of an array section.
+  integer(c_ptrdiff_t) function stride_double(array, dimension) result(stride)
+    real(real64), target, intent(in) :: array(:, :)
+    integer, intent(in) :: dimension
+    stride = 1
+    if (size(array, dimension) < 2) return
+    stride = (address(c_loc(array(merge(2, 1, dimension == 1), merge(2, 1, dimension == 2)))) - &
+              address(c_loc(array(1, 1))))/(storage_size(array)/8)
+  end function stride_double
+
+  integer(c_ptrdiff_t) function stride_float(array, dimension) result(stride)
+    real(real32), target, intent(in) :: array(:, :)
+    integer, intent(in) :: dimension
+    stride = 1
+    if (size(array, dimension) < 2) return
+    stride = (address(c_loc(array(merge(2, 1, dimension == 1), merge(2, 1, dimension == 2)))) - &
+              address(c_loc(array(1, 1))))/(storage_size(array)/8)
+  end function stride_float
+
+  pure integer(c_ptrdiff_t) function address(pointer)
+    type(c_ptr), intent(in) :: pointer
+    address = transfer(pointer, address)
+  end function address
+
+  !> An array of a state must be (components, columns).
+  subroutine check_shape(name, state, extents, components, status, error)
+    character(*), intent(in) :: name
+    class(mac_state), intent(in) :: state
+    integer, intent(in) :: extents(2), components
+    integer(c_int), intent(out) :: status
+    type(c_error), intent(inout) :: error
+    character(200) :: sentence
+    status = mac_ok
+    if (.not. c_associated(state%handle)) then
+      call set_error("the state has not been created")
+    else if (any(extents /= [components, state%columns()])) then
+      write (sentence, "(a, ' has the shape (', i0, ', ', i0, '): expected (', i0, ', ', i0, ')')") &
+        name, extents, components, state%columns()
+      call set_error(trim(sentence))
+    end if
+  contains
+    subroutine set_error(text)
+      character(*), intent(in) :: text
+      integer :: i
+      status = mac_invalid_argument
+      error%code = status
+      do i = 1, len(text)
+        error%message(i) = text(i:i)
+      end do
+      error%message(len(text) + 1) = c_null_char
+    end subroutine set_error
+  end subroutine check_shape
+
+  !> Hands a failure to the caller, or stops where the caller does not want to know.
+  subroutine conclude(status, error, stat, errmsg)
+    integer(c_int), intent(in) :: status
+    type(c_error), intent(in) :: error
+    integer, intent(out), optional :: stat
+    character(*), intent(inout), optional :: errmsg
+    integer :: i
+    character(size(error%message)) :: sentence
+    if (present(stat)) stat = int(status)
+    if (status == mac_ok) return
+    sentence = ""
+    do i = 1, size(error%message)
+      if (error%message(i) == c_null_char) exit
+      sentence(i:i) = error%message(i)
+    end do
+    if (present(errmsg)) errmsg = sentence
+    if (.not. present(stat)) error stop "mac: "//trim(sentence)
+  end subroutine conclude
+
+  !> A zero-terminated text as a Fortran one; null is empty.
+  function to_text(pointer) result(text)
+    type(c_ptr), intent(in) :: pointer
+    character(:), allocatable :: text
+    character(kind=c_char), pointer :: letters(:)
+    integer :: i
+    text = ""
+    if (.not. c_associated(pointer)) return
+    call c_f_pointer(pointer, letters, [c_strlen(pointer)])
+    text = repeat(" ", size(letters))
+    do i = 1, size(letters)
+      text(i:i) = letters(i)
+    end do
+  end function to_text
+
+end module mac

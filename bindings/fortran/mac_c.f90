@@ -1,0 +1,196 @@
+! The functions of mac/mac.h as Fortran sees them; the module mac is the interface meant for use.
+module mac_c
+  use, intrinsic :: iso_c_binding
+  implicit none
+  public
+
+  type, bind(c) :: c_error
+    integer(c_int32_t) :: code = 0
+    character(kind=c_char) :: message(508) = c_null_char
+  end type c_error
+
+  interface
+    function c_mac_version() bind(c, name="mac_version") result(text)
+      import :: c_ptr
+      type(c_ptr) :: text
+    end function
+    function c_model_open(path, precision, model, error) bind(c, name="mac_model_open") result(status)
+      import :: c_char, c_int, c_ptr, c_error
+      character(kind=c_char), intent(in) :: path(*)
+      integer(c_int), value :: precision
+      type(c_ptr), intent(inout) :: model
+      type(c_error), intent(inout) :: error
+      integer(c_int) :: status
+    end function
+    function c_model_clone(model, clone, error) bind(c, name="mac_model_clone") result(status)
+      import :: c_int, c_ptr, c_error
+      type(c_ptr), value :: model
+      type(c_ptr), intent(inout) :: clone
+      type(c_error), intent(inout) :: error
+      integer(c_int) :: status
+    end function
+    subroutine c_model_close(model) bind(c, name="mac_model_close")
+      import :: c_ptr
+      type(c_ptr), value :: model
+    end subroutine
+    pure function c_model_inputs(model) bind(c, name="mac_model_inputs") result(count)
+      import :: c_ptr, c_size_t
+      type(c_ptr), value :: model
+      integer(c_size_t) :: count
+    end function
+    pure function c_model_outputs(model) bind(c, name="mac_model_outputs") result(count)
+      import :: c_ptr, c_size_t
+      type(c_ptr), value :: model
+      integer(c_size_t) :: count
+    end function
+    pure function c_model_parameters(model) bind(c, name="mac_model_parameters") result(count)
+      import :: c_ptr, c_size_t
+      type(c_ptr), value :: model
+      integer(c_size_t) :: count
+    end function
+    function c_model_kind(model) bind(c, name="mac_model_kind") result(text)
+      import :: c_ptr
+      type(c_ptr), value :: model
+      type(c_ptr) :: text
+    end function
+    function c_model_system(model) bind(c, name="mac_model_system") result(text)
+      import :: c_ptr
+      type(c_ptr), value :: model
+      type(c_ptr) :: text
+    end function
+    function c_model_input_name(model, component) bind(c, name="mac_model_input_name") result(text)
+      import :: c_ptr, c_size_t
+      type(c_ptr), value :: model
+      integer(c_size_t), value :: component
+      type(c_ptr) :: text
+    end function
+    function c_model_output_name(model, component) bind(c, name="mac_model_output_name") result(text)
+      import :: c_ptr, c_size_t
+      type(c_ptr), value :: model
+      integer(c_size_t), value :: component
+      type(c_ptr) :: text
+    end function
+    function c_model_metadata(model, key) bind(c, name="mac_model_metadata") result(text)
+      import :: c_ptr, c_char
+      type(c_ptr), value :: model
+      character(kind=c_char), intent(in) :: key(*)
+      type(c_ptr) :: text
+    end function
+    pure function c_model_closure_step(model) bind(c, name="mac_model_closure_step") result(step)
+      import :: c_ptr, c_double
+      type(c_ptr), value :: model
+      real(c_double) :: step
+    end function
+    pure function c_model_hold(model) bind(c, name="mac_model_hold") result(hold)
+      import :: c_ptr, c_int
+      type(c_ptr), value :: model
+      integer(c_int) :: hold
+    end function
+    pure function c_model_target(model) bind(c, name="mac_model_target") result(target)
+      import :: c_ptr, c_int
+      type(c_ptr), value :: model
+      integer(c_int) :: target
+    end function
+    pure function c_model_id(model) bind(c, name="mac_model_id") result(id)
+      import :: c_ptr, c_int64_t
+      type(c_ptr), value :: model
+      integer(c_int64_t) :: id
+    end function
+    function c_model_normalisation(model, input_mean, input_scale, output_mean, output_scale, error) &
+        bind(c, name="mac_model_normalisation") result(status)
+      import :: c_ptr, c_int, c_double, c_error
+      type(c_ptr), value :: model
+      real(c_double), intent(out) :: input_mean(*), input_scale(*), output_mean(*), output_scale(*)
+      type(c_error), intent(inout) :: error
+      integer(c_int) :: status
+    end function
+    function c_state_create(model, columns, state, error) bind(c, name="mac_state_create") result(status)
+      import :: c_ptr, c_int, c_size_t, c_error
+      type(c_ptr), value :: model
+      integer(c_size_t), value :: columns
+      type(c_ptr), intent(inout) :: state
+      type(c_error), intent(inout) :: error
+      integer(c_int) :: status
+    end function
+    function c_state_clone(state, clone, error) bind(c, name="mac_state_clone") result(status)
+      import :: c_ptr, c_int, c_error
+      type(c_ptr), value :: state
+      type(c_ptr), intent(inout) :: clone
+      type(c_error), intent(inout) :: error
+      integer(c_int) :: status
+    end function
+    subroutine c_state_free(state) bind(c, name="mac_state_free")
+      import :: c_ptr
+      type(c_ptr), value :: state
+    end subroutine
+    function c_state_reset(state, error) bind(c, name="mac_state_reset") result(status)
+      import :: c_ptr, c_int, c_error
+      type(c_ptr), value :: state
+      type(c_error), intent(inout) :: error
+      integer(c_int) :: status
+    end function
+    pure function c_state_columns(state) bind(c, name="mac_state_columns") result(count)
+      import :: c_ptr, c_size_t
+      type(c_ptr), value :: state
+      integer(c_size_t) :: count
+    end function
+    pure function c_state_steps(state) bind(c, name="mac_state_steps") result(count)
+      import :: c_ptr, c_int64_t
+      type(c_ptr), value :: state
+      integer(c_int64_t) :: count
+    end function
+    pure function c_state_bytes(state) bind(c, name="mac_state_bytes") result(count)
+      import :: c_ptr, c_size_t
+      type(c_ptr), value :: state
+      integer(c_size_t) :: count
+    end function
+    function c_state_save(state, buffer, size, error) bind(c, name="mac_state_save") result(status)
+      import :: c_ptr, c_int, c_int8_t, c_size_t, c_error
+      type(c_ptr), value :: state
+      integer(c_int8_t), intent(out) :: buffer(*)
+      integer(c_size_t), value :: size
+      type(c_error), intent(inout) :: error
+      integer(c_int) :: status
+    end function
+    function c_state_restore(state, buffer, size, error) bind(c, name="mac_state_restore") result(status)
+      import :: c_ptr, c_int, c_int8_t, c_size_t, c_error
+      type(c_ptr), value :: state
+      integer(c_int8_t), intent(in) :: buffer(*)
+      integer(c_size_t), value :: size
+      type(c_error), intent(inout) :: error
+      integer(c_int) :: status
+    end function
+    function c_step_double(state, y, y_component, y_column, closure, closure_component, closure_column, error) &
+        bind(c, name="mac_step_strided") result(status)
+      import :: c_ptr, c_int, c_ptrdiff_t, c_error
+      type(c_ptr), value :: state, y, closure
+      integer(c_ptrdiff_t), value :: y_component, y_column, closure_component, closure_column
+      type(c_error), intent(inout) :: error
+      integer(c_int) :: status
+    end function
+    function c_step_float(state, y, y_component, y_column, closure, closure_component, closure_column, error) &
+        bind(c, name="mac_step_strided_float") result(status)
+      import :: c_ptr, c_int, c_ptrdiff_t, c_error
+      type(c_ptr), value :: state, y, closure
+      integer(c_ptrdiff_t), value :: y_component, y_column, closure_component, closure_column
+      type(c_error), intent(inout) :: error
+      integer(c_int) :: status
+    end function
+    function c_closure_at(state, hold, fraction, closure, closure_component, closure_column, error) &
+        bind(c, name="mac_closure_at_strided") result(status)
+      import :: c_ptr, c_int, c_double, c_ptrdiff_t, c_error
+      type(c_ptr), value :: state, closure
+      integer(c_int), value :: hold
+      real(c_double), value :: fraction
+      integer(c_ptrdiff_t), value :: closure_component, closure_column
+      type(c_error), intent(inout) :: error
+      integer(c_int) :: status
+    end function
+    pure function c_strlen(text) bind(c, name="strlen") result(length)
+      import :: c_ptr, c_size_t
+      type(c_ptr), value :: text
+      integer(c_size_t) :: length
+    end function
+  end interface
+
+end module mac_c

@@ -1,0 +1,23 @@
+# mac::fortran: the Fortran modules over the runtime, where there is a compiler.
+include(CheckLanguage)
+check_language(Fortran)
+set(MAC_HAS_FORTRAN OFF)
+if(CMAKE_Fortran_COMPILER)
+  set(MAC_HAS_FORTRAN ON)
+  set(CMAKE_Fortran_FLAGS_RELEASE "-O2")
+  enable_language(Fortran)
+  add_library(mac_fortran STATIC bindings/fortran/mac_c.f90 bindings/fortran/mac.f90)
+  add_library(mac::fortran ALIAS mac_fortran)
+  set(fortran_modules ${PROJECT_BINARY_DIR}/fortran)
+  set_target_properties(mac_fortran PROPERTIES EXPORT_NAME fortran Fortran_MODULE_DIRECTORY ${fortran_modules})
+  if(CMAKE_Fortran_COMPILER_ID STREQUAL "GNU")
+    target_compile_options(mac_fortran PRIVATE
+      $<$<COMPILE_LANGUAGE:Fortran>:-std=f2018 -Wall -Wextra $<$<BOOL:${MAC_WERROR}>:-Werror>>)
+  endif()
+  target_include_directories(mac_fortran INTERFACE
+    $<BUILD_INTERFACE:${fortran_modules}> $<INSTALL_INTERFACE:include/mac/fortran>)
+  target_link_libraries(mac_fortran PUBLIC mac_runtime_shared)
+  message(STATUS "Fortran: ${CMAKE_Fortran_COMPILER_ID} ${CMAKE_Fortran_COMPILER_VERSION}")
+else()
+  message(STATUS "Fortran: not built, there is no compiler")
+endif()

@@ -1,0 +1,36 @@
+# cmake --install: the program, both libraries and their headers, a CMake package (mac::runtime, mac::runtime_static,
+# mac::mac) and pkg-config files (mac-runtime, mac).
+include(GNUInstallDirs)
+include(CMakePackageConfigHelpers)
+
+set(package_folder ${CMAKE_INSTALL_LIBDIR}/cmake/mac)
+install(TARGETS mac_program RUNTIME COMPONENT program)
+install(TARGETS mac_runtime_shared mac_runtime_static EXPORT mac-runtime)
+install(TARGETS mac_library EXPORT mac-full)
+if(MAC_HAS_FORTRAN)  # .mod files are of one compiler; the sources are for the others
+  install(TARGETS mac_fortran EXPORT mac-runtime)
+  install(FILES ${fortran_modules}/mac.mod ${fortran_modules}/mac_c.mod bindings/fortran/mac.f90 bindings/fortran/mac_c.f90
+          DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/mac/fortran)
+endif()
+install(DIRECTORY include/mac DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})
+install(EXPORT mac-runtime NAMESPACE mac:: DESTINATION ${package_folder})
+install(EXPORT mac-full NAMESPACE mac:: DESTINATION ${package_folder})
+
+if(MAC_HAS_CUDA)
+  set(MAC_CUDA_PACKAGE CUDAToolkit)
+  set(MAC_CUDA_PC_LIBS " ${CUDA_cudart_static_LIBRARY} -ldl -lrt -lpthread")
+endif()
+configure_package_config_file(cmake/mac-config.cmake.in ${PROJECT_BINARY_DIR}/mac-config.cmake
+                              INSTALL_DESTINATION ${package_folder})
+# Before 1.0 a minor version may change the interface.
+write_basic_package_version_file(${PROJECT_BINARY_DIR}/mac-config-version.cmake COMPATIBILITY SameMinorVersion)
+install(FILES ${PROJECT_BINARY_DIR}/mac-config.cmake ${PROJECT_BINARY_DIR}/mac-config-version.cmake
+        DESTINATION ${package_folder})
+
+# The installed tree may be moved: paths are relative to the .pc file.
+set(pkgconfig_folder ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
+file(RELATIVE_PATH prefix_from_pc /prefix/${pkgconfig_folder} /prefix)
+foreach(name mac-runtime mac)
+  configure_file(cmake/${name}.pc.in ${PROJECT_BINARY_DIR}/${name}.pc @ONLY)
+  install(FILES ${PROJECT_BINARY_DIR}/${name}.pc DESTINATION ${pkgconfig_folder})
+endforeach()

@@ -1,0 +1,36 @@
+# mac::runtime: the step engine, the model loader and the C interface, for use inside other people's programs. It needs
+# libstdc++ and nothing else: no OpenMP, no shared fmt or Highway. Its sources are compiled once, for it and for the full
+# library.
+set(runtime_sources
+  src/io/atomic_file.cpp src/io/safetensors.cpp src/io/safetensors_header.cpp
+  src/network/shape.cpp src/network/model.cpp src/network/model_metadata.cpp
+  src/network/cpu/step.cpp src/network/cpu/step_kernels.cpp
+  src/rollout/hold.cpp
+  src/runtime/c_api.cpp src/runtime/runtime_model.cpp src/runtime/runtime_state.cpp)
+list(TRANSFORM runtime_sources PREPEND ${PROJECT_SOURCE_DIR}/)
+
+add_library(mac_runtime_objects OBJECT ${runtime_sources})
+set_target_properties(mac_runtime_objects PROPERTIES CXX_VISIBILITY_PRESET hidden VISIBILITY_INLINES_HIDDEN ON)
+target_compile_options(mac_runtime_objects PRIVATE -ffunction-sections -fdata-sections)
+target_include_directories(mac_runtime_objects PRIVATE include src)
+target_link_libraries(mac_runtime_objects PRIVATE mac_options fmt::fmt-header-only nlohmann_json::nlohmann_json)
+
+set(runtime_version_script ${PROJECT_SOURCE_DIR}/cmake/runtime.map)
+foreach(kind SHARED STATIC)
+  string(TOLOWER mac_runtime_${kind} target)
+  add_library(${target} ${kind} $<TARGET_OBJECTS:mac_runtime_objects> $<TARGET_OBJECTS:mac_version>
+              ${PROJECT_SOURCE_DIR}/src/runtime/highway_dispatch.cpp)
+  set_target_properties(${target} PROPERTIES OUTPUT_NAME mac_runtime CXX_VISIBILITY_PRESET hidden)
+  target_include_directories(${target} INTERFACE
+    $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}/include> $<INSTALL_INTERFACE:include>)
+  target_compile_features(${target} INTERFACE cxx_std_20 c_std_99)
+  target_link_libraries(${target} PRIVATE $<BUILD_INTERFACE:mac_options>)
+endforeach()
+set_target_properties(mac_runtime_shared PROPERTIES
+  VERSION ${PROJECT_VERSION} SOVERSION ${PROJECT_VERSION_MAJOR} EXPORT_NAME runtime
+  LINK_DEPENDS ${runtime_version_script})
+set_target_properties(mac_runtime_static PROPERTIES EXPORT_NAME runtime_static)
+target_link_options(mac_runtime_shared PRIVATE
+  -Wl,--version-script=${runtime_version_script} -Wl,--gc-sections -Wl,--no-undefined -Wl,--as-needed)
+add_library(mac::runtime ALIAS mac_runtime_shared)
+add_library(mac::runtime_static ALIAS mac_runtime_static)

@@ -1,0 +1,140 @@
+/* MAC's C interface: a trained closure inside a simulation, one call a time step.
+ *
+ *   dy/dt = R(y) + C        C = mac_step(memory, y), held or extrapolated over the step
+ *
+ * A model is read once and never changes; a state is the memory of a batch of columns (trajectories, grid
+ * columns, ensemble members) that step together. Any number of threads may use one model, each with states of
+ * its own; one state is used by one thread at a time. There is no global state, no thread is started, and
+ * mac_step does not allocate. The reference page is docs/c-api.md.
+ *
+ * Functions that can fail return a status, and where `error` is not null leave code and sentence in it. No
+ * C++ exception leaves this interface. After a failure outputs are untouched, unless said otherwise.
+ */
+#ifndef MAC_MAC_H
+#define MAC_MAC_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#if defined(__GNUC__)
+#define MAC_API __attribute__((visibility("default")))
+#else
+#define MAC_API
+#endif
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef struct mac_model mac_model;
+typedef struct mac_state mac_state;
+
+typedef enum mac_status {
+  MAC_OK = 0,
+  MAC_INVALID_ARGUMENT = 1, /* a null pointer, a size or a stride that cannot be meant */
+  MAC_BAD_MODEL = 2,        /* the model file is missing, damaged or not a closure network */
+  MAC_BAD_STATE = 3,        /* a saved state that is damaged, or belongs to another model or batch */
+  MAC_NOT_FINITE = 4,       /* NaN, infinity or overflow; the message names column and component */
+  MAC_OUT_OF_MEMORY = 5,
+  MAC_INTERNAL_ERROR = 6
+} mac_status;
+
+typedef struct mac_error {
+  int32_t code;      /* a mac_status */
+  char message[508]; /* one sentence, zero-terminated */
+} mac_error;
+
+/* The scalar the network computes in. States of the two are not interchangeable. */
+typedef enum mac_precision { MAC_FLOAT32 = 0, MAC_FLOAT64 = 1 } mac_precision;
+
+/* How the closure is meant to be used over a step of the reduced model, and what it is. */
+typedef enum mac_hold { MAC_HOLD_ZERO = 0, MAC_HOLD_LINEAR = 1, MAC_HOLD_STAGE = 2 } mac_hold;
+typedef enum mac_target { MAC_TARGET_INSTANT = 0, MAC_TARGET_MEAN = 1 } mac_target;
+
+MAC_API const char* mac_version(void); /* "0.1.0" */
+MAC_API const char* mac_status_name(mac_status status);
+
+/* ---- Models ---- */
+
+/* Reads a .safetensors model file. */
+MAC_API mac_status mac_model_open(const char* path, mac_precision precision, mac_model** model,
+                                  mac_error* error);
+/* The same from the file's bytes; they may go afterwards. `name` stands for the file in messages. */
+MAC_API mac_status mac_model_open_memory(const void* bytes, size_t size, const char* name,
+                                         mac_precision precision, mac_model** model, mac_error* error);
+/* Another handle to the same weights, closed on its own. */
+MAC_API mac_status mac_model_clone(const mac_model* model, mac_model** clone, mac_error* error);
+/* Null is allowed. Its states and clones live on: the last one to go takes the weights with it. */
+MAC_API void mac_model_close(mac_model* model);
+
+/* Queries. A null model answers 0 or "". Text belongs to the model. */
+MAC_API size_t mac_model_inputs(const mac_model* model);  /* resolved variables a column has */
+MAC_API size_t mac_model_outputs(const mac_model* model); /* closure components of a column */
+MAC_API size_t mac_model_parameters(const mac_model* model);
+MAC_API mac_precision mac_model_precision(const mac_model* model);
+MAC_API const char* mac_model_kind(const mac_model* model);   /* "mamba" or "gru" */
+MAC_API const char* mac_model_system(const mac_model* model); /* "" where the file does not say */
+/* Names of resolved variables and closure components; "" where the file does not say. */
+MAC_API const char* mac_model_input_name(const mac_model* model, size_t component);
+MAC_API const char* mac_model_output_name(const mac_model* model, size_t component);
+/* Time between two calls of mac_step; 0 where the file does not say. */
+MAC_API double mac_model_closure_step(const mac_model* model);
+MAC_API mac_hold mac_model_hold(const mac_model* model);
+MAC_API mac_target mac_model_target(const mac_model* model);
+/* Any of the file's metadata by key, null where it has none. */
+MAC_API const char* mac_model_metadata(const mac_model* model, const char* key);
+/* A hash of sizes, weights and normalisation: equal for two files exactly if their closures are. */
+MAC_API uint64_t mac_model_id(const mac_model* model);
+/* The network sees (y - input_mean)/input_scale, C = output_mean + output_scale * its output. Arrays of
+ * `inputs` and `outputs` numbers; a null one is not wanted. */
+MAC_API mac_status mac_model_normalisation(const mac_model* model, double* input_mean, double* input_scale,
+                                           double* output_mean, double* output_scale, mac_error* error);
+
+/* ---- States ---- */
+
+/* The memory of `columns` columns, at rest. */
+MAC_API mac_status mac_state_create(const mac_model* model, size_t columns, mac_state** state,
+                                    mac_error* error);
+MAC_API mac_status mac_state_clone(const mac_state* state, mac_state** clone, mac_error* error);
+MAC_API void mac_state_free(mac_state* state);                          /* null is allowed */
+MAC_API mac_status mac_state_reset(mac_state* state, mac_error* error); /* as newly created */
+MAC_API size_t mac_state_columns(const mac_state* state);               /* 0 for null */
+MAC_API uint64_t mac_state_steps(const mac_state* state);               /* steps taken; 0 for null */
+
+/* Saving writes mac_state_bytes bytes: a header with the model's id, and all that the next step depends on.
+ * Restoring takes them back bit for bit, and refuses, leaving the state as it was, what is damaged or belongs
+ * to another model, precision or number of columns. `size` is that of the buffer. */
+MAC_API size_t mac_state_bytes(const mac_state* state);
+MAC_API mac_status mac_state_save(const mac_state* state, void* buffer, size_t size, mac_error* error);
+MAC_API mac_status mac_state_restore(mac_state* state, const void* buffer, size_t size, mac_error* error);
+
+/* ---- Steps ---- */
+
+/* One closure step of all columns: y (columns, inputs) -> closure (columns, outputs), both in physical units,
+ * row-major. Where a y is not finite nothing happens; where the closure comes out not finite the state has
+ * gone with it: restore or reset it. */
+MAC_API mac_status mac_step(mac_state* state, const double* y, double* closure, mac_error* error);
+MAC_API mac_status mac_step_float(mac_state* state, const float* y, float* closure, mac_error* error);
+
+/* The same for any layout: component i of column j is y[i*y_component + j*y_column], strides in elements. */
+MAC_API mac_status mac_step_strided(mac_state* state, const double* y, ptrdiff_t y_component,
+                                    ptrdiff_t y_column, double* closure, ptrdiff_t closure_component,
+                                    ptrdiff_t closure_column, mac_error* error);
+MAC_API mac_status mac_step_strided_float(mac_state* state, const float* y, ptrdiff_t y_component,
+                                          ptrdiff_t y_column, float* closure, ptrdiff_t closure_component,
+                                          ptrdiff_t closure_column, mac_error* error);
+
+/* The closure at `fraction` of the step that the last mac_step opened, 0 its start and 1 its end: that
+ * prediction itself (MAC_HOLD_ZERO), or the straight line through it and the one before (MAC_HOLD_LINEAR),
+ * placed as the model's target asks. A saved state remembers both predictions. (columns, outputs) */
+MAC_API mac_status mac_closure_at(const mac_state* state, mac_hold hold, double fraction, double* closure,
+                                  mac_error* error);
+MAC_API mac_status mac_closure_at_strided(const mac_state* state, mac_hold hold, double fraction,
+                                          double* closure, ptrdiff_t closure_component,
+                                          ptrdiff_t closure_column, mac_error* error);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* MAC_MAC_H */

@@ -1,0 +1,317 @@
+// The C boundary: arguments are checked, exceptions become codes and sentences.
+#include <mac/mac.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <mac/error.hpp>
+#include <mac/version.hpp>
+#include <new>
+
+#include "runtime/runtime_model.hpp"
+#include "runtime/runtime_state.hpp"
+
+struct mac_model {
+  std::shared_ptr<const mac::RuntimeModel> shared;
+};
+struct mac_state {
+  std::unique_ptr<mac::RuntimeState> own;
+};
+
+namespace {
+
+using namespace mac;
+
+static_assert(static_cast<int>(Hold::zero) == MAC_HOLD_ZERO &&
+              static_cast<int>(Hold::linear) == MAC_HOLD_LINEAR &&
+              static_cast<int>(Hold::stage) == MAC_HOLD_STAGE);
+static_assert(static_cast<int>(Target::instant) == MAC_TARGET_INSTANT &&
+              static_cast<int>(Target::mean) == MAC_TARGET_MEAN);
+static_assert(static_cast<int>(Precision::float32) == MAC_FLOAT32 &&
+              static_cast<int>(Precision::float64) == MAC_FLOAT64);
+
+mac_status report(mac_error* error, mac_status status, const char* sentence) noexcept {
+  if (error) {
+    error->code = status;
+    const std::size_t length = std::min(std::strlen(sentence), sizeof error->message - 1);
+    std::memcpy(error->message, sentence, length);
+    error->message[length] = '\0';
+  }
+  return status;
+}
+
+/// Runs the body; what it throws comes back as a status. `failure` is the code of a plain mac::Error.
+template <class Body>
+mac_status guarded(mac_error* error, mac_status failure, const Body& body) noexcept {
+  try {
+    body();
+    return MAC_OK;
+  } catch (const NotFinite& caught) {
+    return report(error, MAC_NOT_FINITE, caught.what());
+  } catch (const UsageError& caught) {
+    return report(error, MAC_INVALID_ARGUMENT, caught.what());
+  } catch (const Error& caught) {
+    return report(error, failure, caught.what());
+  } catch (const std::bad_alloc&) {
+    return report(error, MAC_OUT_OF_MEMORY, "there is not enough memory");
+  } catch (const std::exception& caught) {
+    return report(error, MAC_INTERNAL_ERROR, caught.what());
+  } catch (...) {
+    return report(error, MAC_INTERNAL_ERROR, "an exception of an unknown type was thrown");
+  }
+}
+
+void require(const void* pointer, const char* function, const char* argument) {
+  if (!pointer) throw UsageError("{}: the argument {} is null", function, argument);
+}
+
+Precision precision_from(mac_precision precision, const char* function) {
+  if (precision != MAC_FLOAT32 && precision != MAC_FLOAT64)
+    throw UsageError("{}: precision is {}: expected MAC_FLOAT32 or MAC_FLOAT64", function,
+                     static_cast<int>(precision));
+  return static_cast<Precision>(precision);
+}
+
+mac_model* opened(const Safetensors& tensors, Precision precision) {
+  return new mac_model{std::make_shared<const RuntimeModel>(tensors, precision)};
+}
+
+std::size_t inputs_of(const mac_state* state) { return state ? state->own->model().model.shape.d_in : 0; }
+std::size_t outputs_of(const mac_state* state) { return state ? state->own->model().model.shape.d_out : 0; }
+
+template <class U>
+void require_field(const Field<U>& field, std::size_t components, std::size_t columns, const char* function,
+                   const char* argument) {
+  require(field.data, function, argument);
+  if ((field.component == 0 && components > 1) || (field.column == 0 && columns > 1))
+    throw UsageError("{}: a stride of {} is 0: its elements would be one", function, argument);
+}
+
+template <class U>
+mac_status step(const char* function, mac_state* state, Field<const U> y, Field<U> closure,
+                mac_error* error) noexcept {
+  return guarded(error, MAC_INTERNAL_ERROR, [&] {
+    require(state, function, "state");
+    require_field(y, inputs_of(state), state->own->columns(), function, "y");
+    require_field(closure, outputs_of(state), state->own->columns(), function, "closure");
+    state->own->step(y, closure);
+  });
+}
+
+/// Row-major: (columns, components).
+template <class U>
+Field<U> rows(U* data, std::size_t components) {
+  return {data, 1, static_cast<std::ptrdiff_t>(components)};
+}
+
+mac_status closure_at(const char* function, const mac_state* state, mac_hold hold, double fraction,
+                      const Field<double>& closure, mac_error* error) noexcept {
+  return guarded(error, MAC_INTERNAL_ERROR, [&] {
+    require(state, function, "state");
+    require_field(closure, outputs_of(state), state->own->columns(), function, "closure");
+    if (hold != MAC_HOLD_ZERO && hold != MAC_HOLD_LINEAR)
+      throw UsageError("{}: hold is {}: expected MAC_HOLD_ZERO or MAC_HOLD_LINEAR", function,
+                       static_cast<int>(hold));
+    if (state->own->steps() == 0) throw UsageError("{}: the state has not taken a step yet", function);
+    state->own->closure_at(static_cast<Hold>(hold), fraction, closure);
+  });
+}
+
+const char* name_at(const std::vector<std::string>& names, std::size_t component) {
+  return component < names.size() ? names[component].c_str() : "";
+}
+
+}  // namespace
+
+const char* mac_version(void) { return mac::version(); }
+
+const char* mac_status_name(mac_status status) {
+  switch (status) {
+    case MAC_OK:
+      return "ok";
+    case MAC_INVALID_ARGUMENT:
+      return "invalid argument";
+    case MAC_BAD_MODEL:
+      return "bad model";
+    case MAC_BAD_STATE:
+      return "bad state";
+    case MAC_NOT_FINITE:
+      return "not finite";
+    case MAC_OUT_OF_MEMORY:
+      return "out of memory";
+    case MAC_INTERNAL_ERROR:
+      return "internal error";
+  }
+  return "unknown status";
+}
+
+mac_status mac_model_open(const char* path, mac_precision precision, mac_model** model, mac_error* error) {
+  return guarded(error, MAC_BAD_MODEL, [&] {
+    require(path, "mac_model_open", "path");
+    require(model, "mac_model_open", "model");
+    *model = opened(Safetensors::read(path), precision_from(precision, "mac_model_open"));
+  });
+}
+
+mac_status mac_model_open_memory(const void* bytes, size_t size, const char* name, mac_precision precision,
+                                 mac_model** model, mac_error* error) {
+  return guarded(error, MAC_BAD_MODEL, [&] {
+    require(bytes, "mac_model_open_memory", "bytes");
+    require(model, "mac_model_open_memory", "model");
+    const std::string_view contents(static_cast<const char*>(bytes), size);
+    *model = opened(Safetensors::parse(contents, name ? name : "model in memory"),
+                    precision_from(precision, "mac_model_open_memory"));
+  });
+}
+
+mac_status mac_model_clone(const mac_model* model, mac_model** clone, mac_error* error) {
+  return guarded(error, MAC_INTERNAL_ERROR, [&] {
+    require(model, "mac_model_clone", "model");
+    require(clone, "mac_model_clone", "clone");
+    *clone = new mac_model{model->shared};
+  });
+}
+
+void mac_model_close(mac_model* model) { delete model; }
+
+size_t mac_model_inputs(const mac_model* model) { return model ? model->shared->model.shape.d_in : 0; }
+
+size_t mac_model_outputs(const mac_model* model) { return model ? model->shared->model.shape.d_out : 0; }
+
+size_t mac_model_parameters(const mac_model* model) { return model ? model->shared->parameters : 0; }
+
+mac_precision mac_model_precision(const mac_model* model) {
+  return model ? static_cast<mac_precision>(model->shared->precision()) : MAC_FLOAT32;
+}
+
+const char* mac_model_kind(const mac_model* model) {
+  return model ? to_string(model->shared->model.shape.kind).data() : "";
+}
+
+const char* mac_model_system(const mac_model* model) {
+  return model ? model->shared->model.system.c_str() : "";
+}
+
+const char* mac_model_input_name(const mac_model* model, size_t component) {
+  return model ? name_at(model->shared->model.input_names, component) : "";
+}
+
+const char* mac_model_output_name(const mac_model* model, size_t component) {
+  return model ? name_at(model->shared->model.output_names, component) : "";
+}
+
+double mac_model_closure_step(const mac_model* model) {
+  return model ? model->shared->model.closure_step.value_or(0) : 0;
+}
+
+mac_hold mac_model_hold(const mac_model* model) {
+  return model ? static_cast<mac_hold>(model->shared->held.hold) : MAC_HOLD_ZERO;
+}
+
+mac_target mac_model_target(const mac_model* model) {
+  return model ? static_cast<mac_target>(model->shared->held.target) : MAC_TARGET_INSTANT;
+}
+
+const char* mac_model_metadata(const mac_model* model, const char* key) {
+  if (!model || !key) return nullptr;
+  for (const auto& [name, text] : model->shared->metadata)
+    if (name == key) return text.c_str();
+  return nullptr;
+}
+
+uint64_t mac_model_id(const mac_model* model) { return model ? model->shared->id : 0; }
+
+mac_status mac_model_normalisation(const mac_model* model, double* input_mean, double* input_scale,
+                                   double* output_mean, double* output_scale, mac_error* error) {
+  return guarded(error, MAC_INTERNAL_ERROR, [&] {
+    require(model, "mac_model_normalisation", "model");
+    const Normalisation& n = model->shared->model.normalisation;
+    if (input_mean) std::ranges::copy(n.input_mean, input_mean);
+    if (input_scale) std::ranges::copy(n.input_scale, input_scale);
+    if (output_mean) std::ranges::copy(n.output_mean, output_mean);
+    if (output_scale) std::ranges::copy(n.output_scale, output_scale);
+  });
+}
+
+mac_status mac_state_create(const mac_model* model, size_t columns, mac_state** state, mac_error* error) {
+  return guarded(error, MAC_INTERNAL_ERROR, [&] {
+    require(model, "mac_state_create", "model");
+    require(state, "mac_state_create", "state");
+    *state = new mac_state{make_state(model->shared, columns)};
+  });
+}
+
+mac_status mac_state_clone(const mac_state* state, mac_state** clone, mac_error* error) {
+  return guarded(error, MAC_INTERNAL_ERROR, [&] {
+    require(state, "mac_state_clone", "state");
+    require(clone, "mac_state_clone", "clone");
+    *clone = new mac_state{state->own->clone()};
+  });
+}
+
+void mac_state_free(mac_state* state) { delete state; }
+
+mac_status mac_state_reset(mac_state* state, mac_error* error) {
+  return guarded(error, MAC_INTERNAL_ERROR, [&] {
+    require(state, "mac_state_reset", "state");
+    state->own->reset();
+  });
+}
+
+size_t mac_state_columns(const mac_state* state) { return state ? state->own->columns() : 0; }
+
+uint64_t mac_state_steps(const mac_state* state) { return state ? state->own->steps() : 0; }
+
+size_t mac_state_bytes(const mac_state* state) { return state ? state->own->saved_size() : 0; }
+
+mac_status mac_state_save(const mac_state* state, void* buffer, size_t size, mac_error* error) {
+  return guarded(error, MAC_INTERNAL_ERROR, [&] {
+    require(state, "mac_state_save", "state");
+    require(buffer, "mac_state_save", "buffer");
+    if (size < state->own->saved_size())
+      throw UsageError("{}: the buffer has {} bytes, the state needs {}", "mac_state_save", size,
+                       state->own->saved_size());
+    state->own->save({static_cast<std::byte*>(buffer), size});
+  });
+}
+
+mac_status mac_state_restore(mac_state* state, const void* buffer, size_t size, mac_error* error) {
+  return guarded(error, MAC_BAD_STATE, [&] {
+    require(state, "mac_state_restore", "state");
+    require(buffer, "mac_state_restore", "buffer");
+    state->own->restore({static_cast<const std::byte*>(buffer), size});
+  });
+}
+
+mac_status mac_step(mac_state* state, const double* y, double* closure, mac_error* error) {
+  return step("mac_step", state, rows(y, inputs_of(state)), rows(closure, outputs_of(state)), error);
+}
+
+mac_status mac_step_float(mac_state* state, const float* y, float* closure, mac_error* error) {
+  return step("mac_step_float", state, rows(y, inputs_of(state)), rows(closure, outputs_of(state)), error);
+}
+
+mac_status mac_step_strided(mac_state* state, const double* y, ptrdiff_t y_component, ptrdiff_t y_column,
+                            double* closure, ptrdiff_t closure_component, ptrdiff_t closure_column,
+                            mac_error* error) {
+  return step<double>("mac_step_strided", state, {y, y_component, y_column},
+                      {closure, closure_component, closure_column}, error);
+}
+
+mac_status mac_step_strided_float(mac_state* state, const float* y, ptrdiff_t y_component, ptrdiff_t y_column,
+                                  float* closure, ptrdiff_t closure_component, ptrdiff_t closure_column,
+                                  mac_error* error) {
+  return step<float>("mac_step_strided_float", state, {y, y_component, y_column},
+                     {closure, closure_component, closure_column}, error);
+}
+
+mac_status mac_closure_at(const mac_state* state, mac_hold hold, double fraction, double* closure,
+                          mac_error* error) {
+  return closure_at("mac_closure_at", state, hold, fraction, rows(closure, outputs_of(state)), error);
+}
+
+mac_status mac_closure_at_strided(const mac_state* state, mac_hold hold, double fraction, double* closure,
+                                  ptrdiff_t closure_component, ptrdiff_t closure_column, mac_error* error) {
+  return closure_at("mac_closure_at_strided", state, hold, fraction,
+                    {closure, closure_component, closure_column}, error);
+}

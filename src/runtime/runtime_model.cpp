@@ -1,0 +1,53 @@
+#include "runtime/runtime_model.hpp"
+
+#include <fmt/format.h>
+
+#include <span>
+
+#include "runtime/hash.hpp"
+
+namespace mac {
+
+namespace {
+
+std::variant<StepEngine<float>, StepEngine<double>> make_engine(const Model& model, Precision precision) {
+  if (precision == Precision::float64)
+    return StepEngine<double>(model.shape, std::span<const double>(model.parameters));
+  return StepEngine<float>(model.shape, parameters_as<float>(model));
+}
+
+std::uint64_t identity(const Model& model) {
+  const NetworkShape& shape = model.shape;
+  const std::uint64_t sizes[] = {static_cast<std::uint64_t>(shape.kind),
+                                 shape.d_in,
+                                 shape.d_out,
+                                 shape.d_model,
+                                 shape.n_blocks,
+                                 shape.d_state};
+  const Normalisation& n = model.normalisation;
+  std::uint64_t hash = content_hash(std::as_bytes(std::span(sizes)), 0);
+  for (const auto* numbers :
+       {&model.parameters, &n.input_mean, &n.input_scale, &n.output_mean, &n.output_scale})
+    hash = content_hash(std::as_bytes(std::span(*numbers)), hash);
+  return hash;
+}
+
+}  // namespace
+
+RuntimeModel::RuntimeModel(const Safetensors& tensors, Precision precision)
+    : file(tensors.file()),
+      model(model_from(tensors)),
+      held(model.held.value_or(HeldClosure{})),
+      metadata(tensors.metadata()),
+      id(identity(model)),
+      parameters(model.parameters.size()),
+      engine(make_engine(model, precision)) {
+  model.parameters = {};  // packed by now
+}
+
+std::string describe_component(std::size_t component, const std::vector<std::string>& names) {
+  if (component >= names.size()) return fmt::format("component {}", component);
+  return fmt::format("component {} ({})", component, names[component]);
+}
+
+}  // namespace mac

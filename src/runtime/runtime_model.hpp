@@ -1,0 +1,30 @@
+// What stands behind a mac_model: the file's contents and the weights packed for steps. Immutable.
+#pragma once
+
+#include <cstdint>
+#include <mac/model.hpp>
+#include <map>
+#include <string>
+#include <variant>
+
+namespace mac {
+
+enum class Precision { float32, float64 };
+
+struct RuntimeModel {
+  std::string file;  // for messages
+  Model model;
+  HeldClosure held;
+  std::map<std::string, std::string> metadata;
+  std::uint64_t id = 0;  // of sizes, weights and normalisation
+  std::size_t parameters = 0;
+  std::variant<StepEngine<float>, StepEngine<double>> engine;
+
+  RuntimeModel(const Safetensors& file, Precision precision);
+  Precision precision() const { return static_cast<Precision>(engine.index()); }
+};
+
+/// "component 2 (phi_3)", the name where there is one.
+std::string describe_component(std::size_t component, const std::vector<std::string>& names);
+
+}  // namespace mac

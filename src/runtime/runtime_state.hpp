@@ -1,0 +1,68 @@
+// What stands behind a mac_state: the memory of a batch of columns and the space a step works in.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <mac/error.hpp>
+#include <memory>
+#include <span>
+
+#include "runtime/runtime_model.hpp"
+
+namespace mac {
+
+/// NaN, infinity or overflow in what went in or came out.
+class NotFinite : public Error {
+ public:
+  using Error::Error;
+};
+
+/// A caller's array of any layout: component i of column j is data[i*component + j*column].
+template <class T>
+struct Field {
+  T* data;
+  std::ptrdiff_t component, column;
+
+  T& at(std::size_t i, std::size_t j) const {
+    return data[static_cast<std::ptrdiff_t>(i) * component + static_cast<std::ptrdiff_t>(j) * column];
+  }
+};
+
+class RuntimeState {
+ public:
+  virtual ~RuntimeState() = default;
+
+  const RuntimeModel& model() const { return *model_; }
+  std::size_t columns() const { return columns_; }
+  std::uint64_t steps() const { return steps_; }
+
+  virtual void step(const Field<const double>& y, const Field<double>& closure) = 0;
+  virtual void step(const Field<const float>& y, const Field<float>& closure) = 0;
+  /// The closure at a fraction of the step that the last step() opened.
+  void closure_at(Hold hold, double fraction, const Field<double>& out) const;
+
+  virtual std::unique_ptr<RuntimeState> clone() const = 0;
+  void reset();
+  std::size_t saved_size() const;
+  void save(std::span<std::byte> out) const;
+  /// Throws Error, and changes nothing, unless the bytes are a state of this model and batch.
+  void restore(std::span<const std::byte> saved);
+
+ protected:
+  RuntimeState(std::shared_ptr<const RuntimeModel> model, std::size_t columns);
+  RuntimeState(const RuntimeState&) = default;
+
+  virtual std::span<std::byte> memory() = 0;  // the recurrent states
+  std::span<const std::byte> memory() const { return const_cast<RuntimeState*>(this)->memory(); }
+  virtual bool memory_finite(std::span<const std::byte> memory) const = 0;
+
+  std::shared_ptr<const RuntimeModel> model_;
+  std::size_t columns_;
+  std::uint64_t steps_ = 0;
+  std::vector<double> closure_, previous_;  // (columns, outputs): the last two predictions
+};
+
+/// At rest. Throws UsageError for a number of columns that cannot be meant.
+std::unique_ptr<RuntimeState> make_state(std::shared_ptr<const RuntimeModel> model, std::size_t columns);
+
+}  // namespace mac

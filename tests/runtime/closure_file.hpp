@@ -1,0 +1,70 @@
+// A model file for the runtime's tests: an untrained network with names, units and a coupling of its own.
+#pragma once
+
+#include <mac/model.hpp>
+#include <mac/network.hpp>
+#include <mac/random.hpp>
+#include <string>
+#include <vector>
+
+#include "support/files.hpp"
+
+namespace mac::test {
+
+/// A closure for Burgers' equation with three modes.
+inline Model burgers_closure(LayerKind kind, HeldClosure held = {Hold::linear, Target::instant},
+                             std::uint64_t seed = 1) {
+  Model model;
+  model.shape = {kind, 6, 6, 22, 2, kind == LayerKind::mamba ? 12u : 0u};
+  model.parameters = initial_parameters(model.shape, seed);
+  for (double& value : model.parameters)
+    value = static_cast<double>(static_cast<float>(value));  // as on disk
+  model.normalisation = {{0.1, 0, 0, 0, 0, -0.02},
+                         {0.4, 0.1, 0.05, 0.4, 0.1, 0.05},
+                         {0, 0, 0.01, 0, 0, 0},
+                         {0.1, 0.1, 0.1, 0.2, 0.2, 0.2}};
+  model.system = "burgers";
+  model.input_names = {"phi_1", "phi_2", "phi_3", "psi_1", "psi_2", "psi_3"};
+  model.output_names = {"c_phi_1", "c_phi_2", "c_phi_3", "c_psi_1", "c_psi_2", "c_psi_3"};
+  model.closure_step = 0.01;
+  model.held = held;
+  return model;
+}
+
+inline std::string write_closure(const ScratchFolder& folder, const Model& model,
+                                 const std::string& name = "closure.safetensors") {
+  save_model(model, folder.file(name));
+  return folder.file(name);
+}
+
+/// Inputs in physical units: (steps, columns, inputs)
+inline std::vector<double> random_inputs(std::size_t steps, std::size_t columns, std::size_t inputs) {
+  RandomStream random(7, Purpose::test_data, 0);
+  std::vector<double> y(steps * columns * inputs);
+  for (double& value : y) value = 0.3 * random.normal();
+  return y;
+}
+
+/// What the library's engine gives for them, column by column: (steps, columns, outputs)
+template <class T>
+std::vector<double> engine_steps(const Model& model, const std::vector<double>& y, std::size_t columns) {
+  const StepEngine<T> engine(model.shape, parameters_as<T>(model));
+  const auto& [in_mean, in_scale, out_mean, out_scale] = model.normalisation;
+  const std::size_t inputs = in_mean.size(), outputs = out_mean.size();
+  const std::size_t steps = y.size() / (columns * inputs);
+  std::vector<double> closure(steps * columns * outputs);
+  std::vector<T> x(inputs), c(outputs);
+  for (std::size_t j = 0; j < columns; ++j) {
+    std::vector<T> memory(engine.state_size());
+    for (std::size_t t = 0; t < steps; ++t) {
+      for (std::size_t i = 0; i < inputs; ++i)
+        x[i] = static_cast<T>((y[(t * columns + j) * inputs + i] - in_mean[i]) / in_scale[i]);
+      engine.step(1, x.data(), c.data(), memory.data());
+      for (std::size_t i = 0; i < outputs; ++i)
+        closure[(t * columns + j) * outputs + i] = out_mean[i] + out_scale[i] * static_cast<double>(c[i]);
+    }
+  }
+  return closure;
+}
+
+}  // namespace mac::test

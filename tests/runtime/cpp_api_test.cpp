@@ -1,0 +1,186 @@
+// The C++ interface: the library's rollout to the last bit, restart, threads, and exceptions that say what
+// was wrong.
+#include <gtest/gtest.h>
+
+#include <limits>
+#include <mac/data.hpp>
+#include <mac/rollout.hpp>
+#include <mac/runtime.hpp>
+#include <thread>
+
+#include "runtime/closure_file.hpp"
+
+namespace mac::test {
+namespace {
+
+constexpr std::size_t d = 6, trajectories = 5, times = 31;
+
+/// Burgers' equation, and a rollout of it by the library to compare with.
+class Coupled : public ::testing::TestWithParam<HeldClosure> {
+ protected:
+  Coupled() {
+    generate(Experiment::parse("[system]\nname = \"burgers\"\ngrid = 32\n[data]\ndt = 1e-3\nstride = 10\n"
+                               "[data.test]\ntrajectories = 5\nhorizon = 0.3\n",
+                               "study.toml"),
+             folder_.file("data.h5"), {1, true});
+    const DataFile data = DataFile::open(folder_.file("data.h5"));
+    RolloutOptions options;
+    options.quiet = true;
+    rollout(*make_network_closure(model_, "mac", GetParam()), data, folder_.file("out.h5"), options);
+    rollout_ = RolloutFile::open(folder_.file("out.h5")).splits.front();
+  }
+
+  /// y (trajectories, d) of the rollout at time index n
+  std::vector<double> at(std::size_t n) const {
+    std::vector<double> y;
+    for (std::size_t i = 0; i < trajectories; ++i) {
+      const auto row = rollout_.resolved.begin() + static_cast<std::ptrdiff_t>((i * times + n) * d);
+      y.insert(y.end(), row, row + d);
+    }
+    return y;
+  }
+
+  auto stepper() const {
+    const auto system = DataFile::open(folder_.file("data.h5")).experiment().system;
+    const auto rhs = [system](std::span<const double> y, std::span<double> dydt) {
+      system->reduced_rhs(y.data(), dydt.data());
+    };
+    return runtime::CoupledStepper(runtime::Model(path_), 0.01, rhs, {.columns = trajectories});
+  }
+
+  ScratchFolder folder_;
+  Model model_ = burgers_closure(LayerKind::mamba, GetParam());
+  std::string path_ = write_closure(folder_, model_);
+  RolloutSplit rollout_;
+};
+
+TEST_P(Coupled, IsTheLibrarysRolloutToTheLastBit) {
+  ASSERT_EQ(rollout_.time.size(), times);
+  auto stepping = stepper();
+  std::vector<double> y = at(0);
+  for (std::size_t n = 0; n + 1 < times; ++n) {
+    stepping.step(y);
+    ASSERT_EQ(y, at(n + 1)) << "after step " << n;
+  }
+}
+
+TEST_P(Coupled, RestartsToTheLastBit) {
+  for (const std::size_t stop : {0u, 1u, 2u, 17u}) {
+    auto first = stepper();
+    std::vector<double> y = at(0);
+    for (std::size_t n = 0; n < stop; ++n) first.step(y);
+    auto second = stepper();
+    second.restore(first.save());
+    for (std::size_t n = stop; n + 1 < times; ++n) second.step(y);
+    EXPECT_EQ(y, at(times - 1)) << "restarted at step " << stop;
+  }
+}
+
+TEST_P(Coupled, GoesOnAfterARefusedInput) {
+  auto stepping = stepper();
+  std::vector<double> y = at(0);
+  for (std::size_t n = 0; n + 1 < times; ++n) {
+    if (n == 5) {
+      const double kept = std::exchange(y[8], std::numeric_limits<double>::infinity());
+      EXPECT_THROW(stepping.step(y), runtime::Error);
+      y[8] = kept;
+    }
+    stepping.step(y);
+  }
+  EXPECT_EQ(y, at(times - 1));
+}
+
+INSTANTIATE_TEST_SUITE_P(Holds, Coupled,
+                         ::testing::Values(HeldClosure{Hold::zero, Target::instant},
+                                           HeldClosure{Hold::linear, Target::instant},
+                                           HeldClosure{Hold::linear, Target::mean}),
+                         [](const auto& info) {
+                           return std::string(to_string(info.param.hold)) + "_" +
+                                  std::string(to_string(info.param.target));
+                         });
+
+class CppApi : public ::testing::Test {
+ protected:
+  template <class Body>
+  void expect_error(mac_status status, const std::string& piece, const Body& body) {
+    try {
+      body();
+      ADD_FAILURE() << "expected an error with '" << piece << "'";
+    } catch (const runtime::Error& error) {
+      EXPECT_EQ(error.status(), status);
+      EXPECT_NE(std::string(error.what()).find(piece), std::string::npos) << error.what();
+    }
+  }
+  ScratchFolder folder_;
+  std::string path_ = write_closure(folder_, burgers_closure(LayerKind::mamba));
+};
+
+TEST_F(CppApi, SixtyFourThreadsOnOneModelGiveTheSerialAnswer) {
+  constexpr std::size_t threads = 64, steps = 40;
+  const runtime::Model model(path_);
+  const std::vector<double> y = random_inputs(steps, threads, d);
+  std::vector<double> closure(y.size());
+  const auto roll = [&](std::size_t thread) {
+    runtime::State state = model.state();
+    for (std::size_t t = 0; t < steps; ++t) {
+      const std::size_t at = (t * threads + thread) * d;
+      state.step(std::span(y).subspan(at, d), std::span(closure).subspan(at, d));
+    }
+  };
+  std::vector<std::thread> running;
+  for (std::size_t thread = 0; thread < threads; ++thread) running.emplace_back(roll, thread);
+  for (std::thread& thread : running) thread.join();
+
+  runtime::State together = model.state(threads);
+  std::vector<double> serial(threads * d);
+  for (std::size_t t = 0; t < steps; ++t) {
+    together.step(std::span(y).subspan(t * threads * d, threads * d), serial);
+    ASSERT_TRUE(std::equal(serial.begin(), serial.end(),
+                           closure.begin() + static_cast<std::ptrdiff_t>(t * threads * d)));
+  }
+}
+
+TEST_F(CppApi, CopiesOfAStateGoTheirOwnWays) {
+  const runtime::Model model(path_);
+  runtime::State one = model.state(2), other = one;
+  std::vector<double> y(2 * d, 0.1), closure(2 * d);
+  one.step(y, closure);
+  EXPECT_EQ(other.steps(), 0u);
+  other = one;
+  EXPECT_EQ(other.save(), one.save());
+}
+
+TEST_F(CppApi, PassesTheTimeToARightHandSideThatAsksForIt) {
+  std::vector<double> seen;
+  runtime::CoupledStepper stepper(runtime::Model(path_), 0.01,
+                                  [&](double t, std::span<const double>, std::span<double> dydt) {
+                                    seen.push_back(t);
+                                    std::ranges::fill(dydt, 0.0);
+                                  });
+  std::vector<double> y(d);
+  stepper.step(y, 2);
+  EXPECT_EQ(seen, (std::vector<double>{2, 2 + 0.5 * 0.01, 2 + 0.5 * 0.01, 2.01}));
+}
+
+TEST_F(CppApi, SaysWhatWasWrong) {
+  expect_error(MAC_BAD_MODEL, "does not exist", [&] { runtime::Model(folder_.file("none")); });
+  runtime::Model model(path_);
+  expect_error(MAC_INVALID_ARGUMENT, "0 columns", [&] { model.state(0); });
+  runtime::State state = model.state();
+  std::vector<double> y(d), closure(d), longer(d + 1);
+  expect_error(MAC_INVALID_ARGUMENT, "y has 7 elements: expected 6", [&] { state.step(longer, closure); });
+  expect_error(MAC_INVALID_ARGUMENT, "closure has 7", [&] { state.step(y, longer); });
+  y[1] = std::numeric_limits<double>::quiet_NaN();
+  expect_error(MAC_NOT_FINITE, "column 0, component 1 (phi_2)", [&] { state.step(y, closure); });
+  expect_error(MAC_BAD_STATE, "3 columns", [&] { state.restore(model.state(3).save()); });
+  const auto still = [](std::span<const double>, std::span<double>) {};
+  expect_error(MAC_INVALID_ARGUMENT, "dt is", [&] { runtime::CoupledStepper(model, 0, still); });
+  expect_error(MAC_INVALID_ARGUMENT, "target 6 is beyond", [&] {
+    runtime::CoupledStepper(model, 1, still, {.targets = {0, 1, 2, 3, 4, 6}});
+  });
+  const runtime::Model moved = std::move(model);
+  expect_error(MAC_INVALID_ARGUMENT, "model is null", [&] { model.state(); });
+}
+
+}  // namespace
+}  // namespace mac::test
