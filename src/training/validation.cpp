@@ -9,12 +9,18 @@ namespace mac {
 
 RolloutValidation::RolloutValidation(const DataSplit& split, std::size_t intervals, std::size_t pieces)
     : intervals_(std::min(intervals, split.times() - 1)), d_(split.resolved_size()) {
-  for (std::size_t i = 0; i < split.trajectories(); ++i)
-    for (std::size_t first = 0; first + intervals_ < split.times() && count_ < pieces; first += intervals_) {
-      truth_.resize((count_ + 1) * (intervals_ + 1) * d_);
-      split.read_resolved(i, first, intervals_ + 1, truth_.data() + count_ * (intervals_ + 1) * d_);
+  const std::size_t trajectories = std::min(split.trajectories(), pieces),
+                    starts = split.times() - intervals_;
+  const std::size_t piece = (intervals_ + 1) * d_;
+  for (std::size_t i = 0; i < trajectories; ++i) {
+    const std::size_t wanted = pieces * (i + 1) / trajectories - pieces * i / trajectories;
+    const std::size_t count = std::min(wanted, starts);
+    for (std::size_t k = 0; k < count; ++k) {
+      truth_.resize((count_ + 1) * piece);
+      split.read_resolved(i, k * starts / count, intervals_ + 1, truth_.data() + count_ * piece);
       ++count_;
     }
+  }
 }
 
 template <class T>

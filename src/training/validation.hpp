@@ -12,7 +12,8 @@ namespace mac {
 /// The mean relative L2 error of free rollouts over pieces of the validation trajectories, from empty memory.
 class RolloutValidation {
  public:
-  /// Cuts the split into pieces of `intervals` steps, at most `pieces` of them, and keeps them in memory.
+  /// Keeps `pieces` of `intervals` steps in memory, evenly spread over the trajectories; they overlap where
+  /// the trajectories are short, and there are fewer of them where there are fewer places to start.
   RolloutValidation(const DataSplit& split, std::size_t intervals, std::size_t pieces);
 
   /// Mean over pieces and resolved variables; infinity if a rollout blows up.

@@ -17,6 +17,8 @@
 #include <omp.h>
 
 #include <algorithm>
+#include <array>
+#include <cstring>
 #include <mac/error.hpp>
 #include <mac/network.hpp>
 
@@ -28,6 +30,8 @@ namespace cpu {
 namespace {
 
 constexpr std::size_t kLargestSlotCount = 16;
+constexpr std::size_t kTile = 16;       // numbers of each sequence that change layout together
+constexpr std::size_t kMostLanes = 64;  // of any instruction set
 
 /// body(index, thread) for index 0..count-1, on at most `threads` threads
 template <class Body>
@@ -64,6 +68,7 @@ class CpuEngine final : public SequenceEngine<T> {
         mamba_.emplace_back(k_, shape_, w_.blocks[i], decay_rates_ + i * rates_per_block());
       else
         gru_.emplace_back(k_, shape_, w_.blocks[i]);
+    for (std::size_t i = 0; i < shape.state_size(); ++i) places_.push_back(place_in_group(i));
     for (int i = 0; i < threads_; ++i) work_.push_back(std::make_unique<Work<T>>(shape, lanes_));
   }
 
@@ -79,9 +84,9 @@ class CpuEngine final : public SequenceEngine<T> {
     tape->records = RecordStore<T>(tape->arena, shape_, lanes_, records);
     if (!tape->complete)
       tape->checkpoints = tape->arena.vectors(groups * segment_count(largest) * shape_.state_size());
-    for (std::size_t s = 0; s < slot_count(groups); ++s) {
-      tape->slots.push_back(tape->arena.numbers(layout_.size()));
-      tape->slot_views.push_back(view_parameters<T>(shape_, layout_, tape->slots.back()));
+    while (slots_.size() < slot_count(groups)) {
+      slots_.push_back(arena_.numbers(layout_.size()));
+      slot_views_.push_back(view_parameters<T>(shape_, layout_, slots_.back()));
     }
     return tape;
   }
@@ -112,14 +117,13 @@ class CpuEngine final : public SequenceEngine<T> {
     take_parameters(parameters);
     const std::size_t groups = group_count(dims), slots = slot_count(groups);
     parallel_for(slots, threads_, [&](std::size_t slot, std::size_t thread) {
-      std::fill_n(kept.slots[slot], layout_.size(), T(0));
+      std::fill_n(slots_[slot], layout_.size(), T(0));
       for (std::size_t index = slot; index < groups; index += slots)
-        backward_group(kept, kept.slot_views[slot], thread, dims, group_at(index, dims), x, grad_y,
-                       gradients);
+        backward_group(kept, slot_views_[slot], thread, dims, group_at(index, dims), x, grad_y, gradients);
     });
     for (std::size_t i = 0; i < layout_.size(); ++i) {
       T sum = 0;
-      for (std::size_t slot = 0; slot < slots; ++slot) sum += kept.slots[slot][i];
+      for (std::size_t slot = 0; slot < slots; ++slot) sum += slots_[slot][i];
       gradients.parameters[i] += sum;
     }
   }
@@ -157,6 +161,8 @@ class CpuEngine final : public SequenceEngine<T> {
   // --- between the caller's arrays and lanes ---------------------------------------------------------------
 
   void take_parameters(const T* parameters) {
+    if (taken_ && std::memcmp(parameters, parameters_, layout_.size() * sizeof(T)) == 0) return;
+    taken_ = true;
     std::copy_n(parameters, layout_.size(), parameters_);
     if (shape_.kind == LayerKind::gru) return;
     for (std::size_t block = 0; block < shape_.n_blocks; ++block)
@@ -197,21 +203,36 @@ class CpuEngine final : public SequenceEngine<T> {
     return i - in_block + history + c * shape_.d_state + n;
   }
 
-  /// state ← states (batch, state_size) of a group's sequences; null: zeros
+  /// state ← states (batch, state_size) of a group's sequences; null: zeros. Tiles of a few numbers of every
+  /// sequence are turned around in cache.
   void load_state(T* state, const T* states, const Group& group) const {
-    const std::size_t size = shape_.state_size();
-    for (std::size_t i = 0; i < size; ++i) {
-      T* const to = state + place_in_group(i) * lanes_;
-      for (std::size_t lane = 0; lane < lanes_; ++lane)
-        to[lane] = states && lane < group.count ? states[(group.first + lane) * size + i] : T(0);
+    const std::size_t size = places_.size();
+    if (!states) {
+      std::fill_n(state, size * lanes_, T(0));
+      return;
+    }
+    std::array<T, kTile * kMostLanes> tile{};  // (lane, number)
+    for (std::size_t i = 0; i < size; i += kTile) {
+      const std::size_t count = std::min(kTile, size - i);
+      for (std::size_t lane = 0; lane < group.count; ++lane)
+        std::copy_n(states + (group.first + lane) * size + i, count, tile.data() + lane * kTile);
+      for (std::size_t k = 0; k < count; ++k)
+        for (std::size_t lane = 0; lane < lanes_; ++lane)
+          state[places_[i + k] * lanes_ + lane] = tile[lane * kTile + k];
     }
   }
 
   void store_state(T* states, const T* state, const Group& group) const {
-    const std::size_t size = shape_.state_size();
-    for (std::size_t i = 0; i < size; ++i)
+    const std::size_t size = places_.size();
+    std::array<T, kTile * kMostLanes> tile;  // (lane, number)
+    for (std::size_t i = 0; i < size; i += kTile) {
+      const std::size_t count = std::min(kTile, size - i);
+      for (std::size_t k = 0; k < count; ++k)
+        for (std::size_t lane = 0; lane < lanes_; ++lane)
+          tile[lane * kTile + k] = state[places_[i + k] * lanes_ + lane];
       for (std::size_t lane = 0; lane < group.count; ++lane)
-        states[(group.first + lane) * size + i] = state[place_in_group(i) * lanes_ + lane];
+        std::copy_n(tile.data() + lane * kTile, count, states + (group.first + lane) * size + i);
+    }
   }
 
   void copy_state(T* to, const T* from) const { std::copy_n(from, shape_.state_size() * lanes_, to); }
@@ -332,9 +353,13 @@ class CpuEngine final : public SequenceEngine<T> {
   Kernels<T> k_;
   std::size_t lanes_;
   Arena<T> arena_;
-  T* parameters_;   // copy of the caller's, so that the views below stay valid
+  T* parameters_;  // copy of the caller's, so that the views below stay valid
+  bool taken_ = false;
   T* decay_rates_;  // (n_blocks, d_inner, d_state)
   NetworkParameters<const T> w_;
+  std::vector<std::size_t> places_;  // (state_size)
+  std::vector<T*> slots_;            // (parameter_count) each: gradients being summed
+  std::vector<NetworkParameters<T>> slot_views_;
   std::vector<MambaBlock<T>> mamba_;            // one a block, or none
   std::vector<GruBlock<T>> gru_;                // one a block, or none
   std::vector<std::unique_ptr<Work<T>>> work_;  // one a thread

@@ -53,8 +53,6 @@ struct CpuTape : Tape {
   bool complete;             // records of all chunks are kept
   RecordStore<T> records;    // complete: (group, chunk); else (thread, chunk of the segment)
   T* checkpoints = nullptr;  // unless complete: (group, segment, state_size, lane)
-  std::vector<T*> slots;     // (parameter_count) each
-  std::vector<NetworkParameters<T>> slot_views;
 
   CpuTape(std::size_t lanes, SequenceDims dims) : arena(lanes), largest(dims) {}
 };
