@@ -1,0 +1,106 @@
+// The shared runtime as programs in C and Fortran see it: the library's steps to the last bit, with a restart
+// at a random step; no allocation in a step; messages for wrong use.
+#include "support/program.hpp"
+
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <random>
+
+#include "runtime/closure_file.hpp"
+
+namespace mac::test {
+namespace {
+
+constexpr std::size_t d = 6, columns = 5, steps = 30;
+
+std::string program(const std::string& name) { return MAC_BUILD_FOLDER "/tests/programs/" + name; }
+bool has_fortran() { return std::filesystem::exists(program("steps_fortran")); }
+
+std::string raw(const std::vector<double>& numbers) {
+  return std::string(reinterpret_cast<const char*>(numbers.data()), numbers.size() * sizeof(double));
+}
+
+class Program : public ::testing::Test {
+ protected:
+  /// The closures that a program writes for the inputs.
+  std::string closures(const std::string& name, const std::string& layout = "", std::size_t count = columns) {
+    stop_ = std::random_device{}() % steps;
+    const ProgramResult result =
+        run_command(program(name) + " " + path_ + " " + folder_.file("y") + " " + folder_.file("c") + " " +
+                    std::to_string(count) + " " + std::to_string(stop_) + " " + layout + " 2>&1");
+    EXPECT_EQ(result.exit_code, 0) << result.output;
+    return read_bytes(folder_.file("c"));
+  }
+  std::string expected(std::size_t count = columns) {
+    const std::vector<double> y = random_inputs(steps, count, d);
+    write_bytes(folder_.file("y"), raw(y));
+    return raw(engine_steps<float>(model_, y, count));
+  }
+
+  std::size_t stop_ = 0;  // where the last program saved its state and went on from it
+  ScratchFolder folder_;
+  Model model_ = burgers_closure(LayerKind::mamba);
+  std::string path_ = write_closure(folder_, model_);
+};
+
+TEST_F(Program, InCStepsAndRestartsToTheLastBit) {
+  const std::string steps_of_the_library = expected();
+  EXPECT_TRUE(closures("steps_c") == steps_of_the_library) << "restarted at step " << stop_;
+}
+
+TEST_F(Program, InFortranStepsAndRestartsToTheLastBit) {
+  if (!has_fortran()) GTEST_SKIP() << "there is no Fortran compiler";
+  std::string steps_of_the_library = expected();
+  EXPECT_TRUE(closures("steps_fortran", "double") == steps_of_the_library) << "restarted at step " << stop_;
+  EXPECT_TRUE(closures("steps_fortran", "section") == steps_of_the_library) << "restarted at step " << stop_;
+  steps_of_the_library = expected(1);
+  EXPECT_TRUE(closures("steps_fortran", "column", 1) == steps_of_the_library)
+      << "restarted at step " << stop_;
+}
+
+TEST_F(Program, InFortranTakesSinglePrecision) {
+  if (!has_fortran()) GTEST_SKIP() << "there is no Fortran compiler";
+  std::vector<double> y = random_inputs(steps, columns, d);
+  write_bytes(folder_.file("y"), raw(y));
+  for (double& value : y) value = static_cast<double>(static_cast<float>(value));
+  std::vector<double> closure = engine_steps<float>(model_, y, columns);
+  for (double& value : closure) value = static_cast<double>(static_cast<float>(value));
+  EXPECT_TRUE(closures("steps_fortran", "single") == raw(closure)) << "restarted at step " << stop_;
+}
+
+TEST_F(Program, AsksForNoMemoryDuringAStep) {
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+  GTEST_SKIP() << "the sanitizers bring an allocator of their own";
+#endif
+  const ProgramResult result = run_command(program("no_allocation") + " " + path_ + " 2>&1");
+  EXPECT_EQ(result.exit_code, 0) << result.output;
+  EXPECT_NE(result.output.find(", 0 during"), std::string::npos) << result.output;
+  EXPECT_EQ(result.output.find("0 requests before"), std::string::npos)
+      << "nothing was counted: " << result.output;
+}
+
+TEST_F(Program, InFortranSaysWhatWasWrong) {
+  if (!has_fortran()) GTEST_SKIP() << "there is no Fortran compiler";
+  const std::string other =
+      write_closure(folder_, burgers_closure(LayerKind::mamba, {}, 2), "other.safetensors");
+  write_bytes(folder_.file("text"), "this is not a model, but a text");
+  const ProgramResult result = run_command(program("misuse_fortran") + " " + path_ + " " + other + " " +
+                                           folder_.file("text") + " 2>&1");
+  for (const char* line :
+       {"missing | 2 | missing.safetensors: does not exist", "foreign | 2 | ",
+        "precision | 1 | mac_model_open: precision is 7",
+        "null model | 1 | mac_state_create: the argument model is null",
+        "null state | 1 | the state has not been created",
+        "null save | 1 | mac_state_save: the argument state is null", "columns | 1 | a state of 0 columns",
+        "shape | 1 | y has the shape (6, 2): expected (6, 3)",
+        "closure shape | 1 | closure has the shape (5, 3): expected (6, 3)",
+        "nan | 4 | the input is nan in column 2, component 1 (phi_2)",
+        "another model | 3 | the saved state belongs to another model",
+        "short | 3 | the saved state has 20 bytes", "ERROR STOP mac: the input is nan"})
+    EXPECT_NE(result.output.find(line), std::string::npos) << line << " is not in\n" << result.output;
+  EXPECT_NE(result.exit_code, 0);
+}
+
+}  // namespace
+}  // namespace mac::test

@@ -1,0 +1,59 @@
+/* no_allocation MODEL: prints how often the heap was asked for memory during steps, saves, restores and
+ * resets, and refuses a precision that does not exist. glibc's allocator is counted by standing in front of
+ * it. */
+#include <errno.h>
+#include <mac/mac.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+void* __libc_malloc(size_t size);
+void* __libc_calloc(size_t count, size_t size);
+void* __libc_realloc(void* memory, size_t size);
+void* __libc_memalign(size_t alignment, size_t size);
+
+static long requests = 0;
+
+void* malloc(size_t size) { return ++requests, __libc_malloc(size); }
+void* calloc(size_t count, size_t size) { return ++requests, __libc_calloc(count, size); }
+void* realloc(void* memory, size_t size) { return ++requests, __libc_realloc(memory, size); }
+void* memalign(size_t alignment, size_t size) { return ++requests, __libc_memalign(alignment, size); }
+void* aligned_alloc(size_t alignment, size_t size) { return memalign(alignment, size); }
+int posix_memalign(void** memory, size_t alignment, size_t size) {
+  *memory = memalign(alignment, size);
+  return *memory ? 0 : ENOMEM;
+}
+
+static void check(mac_status status, const mac_error* error) {
+  if (status == MAC_OK) return;
+  fprintf(stderr, "%s\n", error->message);
+  exit(1);
+}
+
+int main(int argc, char** argv) {
+  enum { columns = 9 };
+  static double y[columns * 64], closure[columns * 64];
+  static float y_float[columns * 64], closure_float[columns * 64];
+  static char saved[1 << 20];
+  mac_error error;
+  mac_model* model = NULL;
+  mac_state* state = NULL;
+  if (argc != 2) return 2;
+  if (mac_model_open(argv[1], (mac_precision)2, &model, &error) != MAC_INVALID_ARGUMENT) return 3;
+  check(mac_model_open(argv[1], MAC_FLOAT32, &model, &error), &error);
+  check(mac_state_create(model, columns, &state, &error), &error);
+  const long before = requests;
+  for (int n = 0; n < 3; ++n) {
+    check(mac_step(state, y, closure, &error), &error);
+    check(mac_step_float(state, y_float, closure_float, &error), &error);
+    check(mac_step_strided(state, y, columns, 1, closure, columns, 1, &error), &error);
+    check(mac_closure_at(state, MAC_HOLD_LINEAR, 0.5, closure, &error), &error);
+    check(mac_state_save(state, saved, sizeof saved, &error), &error);
+    check(mac_state_restore(state, saved, sizeof saved, &error), &error);
+    check(mac_state_reset(state, &error), &error);
+  }
+  const long during = requests - before;
+  printf("%ld requests before, %ld during\n", before, during);
+  mac_state_free(state);
+  mac_model_close(model);
+  return 0;
+}
