@@ -24,7 +24,7 @@ struct RuntimeModel {
   Precision precision() const { return static_cast<Precision>(engine.index()); }
 };
 
-/// "component 2 (phi_3)", the name where there is one.
+/// "component 2 (phi3)", the name where there is one.
 std::string describe_component(std::size_t component, const std::vector<std::string>& names);
 
 }  // namespace mac

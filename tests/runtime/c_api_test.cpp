@@ -143,8 +143,8 @@ TEST_P(CApi, TellsWhatTheFileSays) {
   EXPECT_EQ(mac_model_parameters(m), model_.parameters.size());
   EXPECT_EQ(mac_model_kind(m), to_string(GetParam()));
   EXPECT_STREQ(mac_model_system(m), "burgers");
-  EXPECT_STREQ(mac_model_input_name(m, 2), "phi_3");
-  EXPECT_STREQ(mac_model_output_name(m, 5), "c_psi_3");
+  EXPECT_STREQ(mac_model_input_name(m, 2), "phi3");
+  EXPECT_STREQ(mac_model_output_name(m, 5), "c_psi3");
   EXPECT_STREQ(mac_model_output_name(m, 6), "");
   EXPECT_EQ(mac_model_closure_step(m), 0.01);
   EXPECT_EQ(mac_model_hold(m), MAC_HOLD_LINEAR);
@@ -220,7 +220,7 @@ TEST_F(CApiRefuses, NumbersThatAreNotFiniteAndLeavesTheStateAlone) {
   const std::vector<char> before = opened_.saved();
   y_[3 * d + 1] = nan;
   expect(mac_step(opened_.state, y_.data(), closure_.data(), &error_), MAC_NOT_FINITE,
-         "the input is nan in column 3, component 1 (phi_2)");
+         "the input is nan in column 3, component 1 (phi2)");
   y_[3 * d + 1] = 1e300;
   expect(mac_step(opened_.state, y_.data(), closure_.data(), &error_), MAC_NOT_FINITE, "too large");
   EXPECT_EQ(opened_.saved(), before);
@@ -233,7 +233,7 @@ TEST_F(CApiRefuses, ClosuresThatOverflow) {
   const Opened opened(write_closure(folder_, wild, "wild.safetensors"));
   std::vector<float> y(columns * d, 0.1f), closure(columns * d);
   expect(mac_step_float(opened.state, y.data(), closure.data(), &error_), MAC_NOT_FINITE,
-         "in column 0, component 0 (c_phi_1)");
+         "in column 0, component 0 (c_phi1)");
 }
 
 TEST_F(CApiRefuses, SizesThatCannotBeMeant) {

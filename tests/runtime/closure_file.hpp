@@ -24,8 +24,8 @@ inline Model burgers_closure(LayerKind kind, HeldClosure held = {Hold::linear, T
                          {0, 0, 0.01, 0, 0, 0},
                          {0.1, 0.1, 0.1, 0.2, 0.2, 0.2}};
   model.system = "burgers";
-  model.input_names = {"phi_1", "phi_2", "phi_3", "psi_1", "psi_2", "psi_3"};
-  model.output_names = {"c_phi_1", "c_phi_2", "c_phi_3", "c_psi_1", "c_psi_2", "c_psi_3"};
+  model.input_names = {"phi1", "phi2", "phi3", "psi1", "psi2", "psi3"};
+  model.output_names = {"c_phi1", "c_phi2", "c_phi3", "c_psi1", "c_psi2", "c_psi3"};
   model.closure_step = 0.01;
   model.held = held;
   return model;

@@ -171,7 +171,7 @@ TEST_F(CppApi, SaysWhatWasWrong) {
   expect_error(MAC_INVALID_ARGUMENT, "y has 7 elements: expected 6", [&] { state.step(longer, closure); });
   expect_error(MAC_INVALID_ARGUMENT, "closure has 7", [&] { state.step(y, longer); });
   y[1] = std::numeric_limits<double>::quiet_NaN();
-  expect_error(MAC_NOT_FINITE, "column 0, component 1 (phi_2)", [&] { state.step(y, closure); });
+  expect_error(MAC_NOT_FINITE, "column 0, component 1 (phi2)", [&] { state.step(y, closure); });
   expect_error(MAC_BAD_STATE, "3 columns", [&] { state.restore(model.state(3).save()); });
   const auto still = [](std::span<const double>, std::span<double>) {};
   expect_error(MAC_INVALID_ARGUMENT, "dt is", [&] { runtime::CoupledStepper(model, 0, still); });

@@ -95,7 +95,7 @@ TEST_F(Program, InFortranSaysWhatWasWrong) {
         "null save | 1 | mac_state_save: the argument state is null", "columns | 1 | a state of 0 columns",
         "shape | 1 | y has the shape (6, 2): expected (6, 3)",
         "closure shape | 1 | closure has the shape (5, 3): expected (6, 3)",
-        "nan | 4 | the input is nan in column 2, component 1 (phi_2)",
+        "nan | 4 | the input is nan in column 2, component 1 (phi2)",
         "another model | 3 | the saved state belongs to another model",
         "short | 3 | the saved state has 20 bytes", "ERROR STOP mac: the input is nan"})
     EXPECT_NE(result.output.find(line), std::string::npos) << line << " is not in\n" << result.output;
