@@ -13,7 +13,7 @@ namespace {
 
 /// Windows of a batch are worked off in groups of this many numbers of network state and input, so that
 /// memory doesn't grow with the batch.
-constexpr std::size_t group_numbers = 1 << 23;
+constexpr std::size_t group_numbers = 1 << 26;
 
 /// Fewer coupled steps than this stay on one thread: waking another would take longer.
 constexpr std::size_t worth_threads = 256;
