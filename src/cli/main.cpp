@@ -53,6 +53,7 @@ int run(int argc, char** argv) {
   add_evaluate(program);
   add_bench(program);
   add_predict(program);
+  add_export(program);
   add_info(program);
   add_diagnose(program);
   add_report(program);

@@ -1,0 +1,39 @@
+// mac export: model.safetensors -> step.onnx
+#include <fmt/format.h>
+
+#include <mac/error.hpp>
+#include <mac/onnx.hpp>
+#include <memory>
+
+#include "cli/commands.hpp"
+#include "cli/file_kind.hpp"
+
+namespace mac::cli {
+
+void add_export(CLI::App& program) {
+  struct Options {
+    std::string model, output;
+  };
+  const auto options = std::make_shared<Options>();
+  CLI::App* command =
+      program.add_subcommand("export", "Write a network's step as an ONNX graph for any onnxruntime");
+  command->footer(
+      "Examples:\n"
+      "  mac export mac.safetensors -o step.onnx\n"
+      "The graph takes resolved (batch, variables) and state (batch, numbers), and gives closure and "
+      "next_state.\n"
+      "resolved and closure are float64 in physical units; the state is float32 and starts as zeros.");
+  command->add_option("model", options->model, "Network file (safetensors)")->required()->type_name("MODEL");
+  command->add_option("-o,--output", options->output, "ONNX file to write")->required()->type_name("FILE");
+  command->callback([options] {
+    if (file_kind(options->model) == FileKind::hdf5)
+      throw UsageError("{}: is an HDF5 file (data, a rollout or a baseline); only networks can be exported",
+                       options->model);
+    const Model model = load_model(options->model);
+    export_onnx(model, options->output);
+    fmt::print("{}: resolved (batch, {}), state (batch, {}) -> closure (batch, {}), next_state\n",
+               options->output, model.shape.d_in, model.shape.state_size(), model.shape.d_out);
+  });
+}
+
+}  // namespace mac::cli

@@ -1,0 +1,174 @@
+// Exported networks in a real onnxruntime (npm's onnxruntime-web under Node), beside the step engine.
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <cstring>
+#include <mac/error.hpp>
+#include <mac/model.hpp>
+#include <mac/onnx.hpp>
+#include <mac/random.hpp>
+
+#include "onnx/protobuf.hpp"
+#include "support/files.hpp"
+#include "support/program.hpp"
+
+namespace mac::test {
+namespace {
+
+std::string hex(const protobuf::Message& message) {
+  std::string text;
+  for (const char byte : message.bytes()) text += fmt::format("{:02x}", static_cast<unsigned char>(byte));
+  return text;
+}
+
+TEST(Protobuf, WritesTheExamplesOfItsSpecification) {
+  using protobuf::Message;
+  EXPECT_EQ(hex(Message().integer(1, 150)), "089601");
+  EXPECT_EQ(hex(Message().integer(1, -2)), "08feffffffffffffffff01");
+  EXPECT_EQ(hex(Message().text(2, "testing")), "120774657374696e67");
+  EXPECT_EQ(hex(Message().message(3, Message().integer(1, 150))), "1a03089601");
+  EXPECT_EQ(hex(Message().real(2, 1.0F)), "150000803f");
+  EXPECT_EQ(hex(Message().integer(20, 2)), "a00102");  // a tag of two bytes
+}
+
+/// Freshly initialised, with a normalisation that a mistake in it would show.
+Model some_model(const NetworkShape& shape) {
+  Model model;
+  model.shape = shape;
+  model.parameters = initial_parameters(shape, 5);
+  model.normalisation = Normalisation::identity(shape);
+  for (std::size_t i = 0; i < shape.d_in; ++i) {
+    model.normalisation.input_mean[i] = 0.1 * static_cast<double>(i + 1);
+    model.normalisation.input_scale[i] = 1.0 / static_cast<double>(i + 2);
+  }
+  for (std::size_t i = 0; i < shape.d_out; ++i) {
+    model.normalisation.output_mean[i] = -0.2 * static_cast<double>(i + 1);
+    model.normalisation.output_scale[i] = 3.0 + static_cast<double>(i);
+  }
+  return model;
+}
+
+struct Steps {
+  std::vector<double> closure;  // (steps, batch, d_out)
+  std::vector<float> state;     // (batch, state_size) after the last
+};
+
+std::vector<double> some_inputs(std::size_t count) {
+  RandomStream random(1, Purpose::test_data, 0);
+  std::vector<double> x(count);
+  for (double& value : x) value = random.normal();
+  return x;
+}
+
+Steps engine_steps(const Model& model, std::size_t steps, std::size_t batch, const std::vector<double>& x) {
+  const auto& [in_mean, in_scale, out_mean, out_scale] = model.normalisation;
+  const std::size_t d = model.shape.d_in, c = model.shape.d_out;
+  const StepEngine<float> engine(model.shape, parameters_as<float>(model));
+  Steps out{{}, std::vector<float>(batch * engine.state_size())};
+  std::vector<float> now(batch * d), y(batch * c);
+  for (std::size_t n = 0; n < steps; ++n) {
+    for (std::size_t i = 0; i < now.size(); ++i)
+      now[i] = static_cast<float>((x[n * now.size() + i] - in_mean[i % d]) / in_scale[i % d]);
+    engine.step(batch, now.data(), y.data(), out.state.data());
+    for (std::size_t i = 0; i < y.size(); ++i)
+      out.closure.push_back(out_mean[i % c] + out_scale[i % c] * static_cast<double>(y[i]));
+  }
+  return out;
+}
+
+Steps runtime_steps(const Model& model, std::size_t steps, std::size_t batch, const std::vector<double>& x) {
+  const ScratchFolder folder;
+  save_model(model, folder.file("model.safetensors"));
+  const auto exported =
+      run_program(fmt::format("export {} -o {}", folder.file("model.safetensors"), folder.file("step.onnx")));
+  EXPECT_EQ(exported.exit_code, 0) << exported.output;
+  write_bytes(folder.file("x"), {reinterpret_cast<const char*>(x.data()), x.size() * sizeof(double)});
+  const auto ran =
+      run_command(fmt::format("node {}/run_steps.cjs {} {} {} {} {} {} {} 2>&1",
+                              MAC_SOURCE_FOLDER "/tests/onnx", folder.file("step.onnx"), folder.file("x"),
+                              folder.file("y"), steps, batch, model.shape.d_in, model.shape.state_size()));
+  EXPECT_EQ(ran.exit_code, 0) << ran.output;
+  const std::string bytes = read_bytes(folder.file("y"));
+  Steps out{std::vector<double>(steps * batch * model.shape.d_out),
+            std::vector<float>(batch * model.shape.state_size())};
+  const std::size_t closures = out.closure.size() * sizeof(double), states = out.state.size() * sizeof(float);
+  if (bytes.size() != closures + states)
+    throw Error("onnxruntime gave {} bytes, not {}", bytes.size(), closures + states);
+  std::memcpy(out.closure.data(), bytes.data(), closures);
+  std::memcpy(out.state.data(), bytes.data() + closures, states);
+  return out;
+}
+
+template <class T>
+double relative_distance(const std::vector<T>& a, const std::vector<T>& b) {
+  double difference = 0, norm = 0;
+  for (std::size_t i = 0; i < b.size(); ++i) {
+    const double distance = static_cast<double>(a.at(i)) - static_cast<double>(b[i]);
+    difference += distance * distance;
+    norm += static_cast<double>(b[i]) * static_cast<double>(b[i]);
+  }
+  return std::sqrt(difference / norm);
+}
+
+TEST(Onnx, RunsInOnnxruntimeAsInTheStepEngineOverManySteps) {
+  if (run_command(fmt::format("cd {} && node -e 'require(\"onnxruntime-web\")' 2>&1",
+                              MAC_SOURCE_FOLDER "/tests/onnx"))
+          .exit_code)
+    GTEST_SKIP() << "onnxruntime-web is not installed (scripts/setup does it): no exported network was run";
+  struct Case {
+    NetworkShape shape;
+    std::size_t steps, batch;
+  };
+  const std::vector<Case> cases{{{LayerKind::mamba, 6, 6, 22, 4, 12}, 300, 3},  // Burgers
+                                {{LayerKind::gru, 6, 6, 25, 4, 0}, 300, 3},     // of about its size
+                                {{LayerKind::mamba, 3, 2, 17, 1, 5}, 20, 1},    // dt_rank 2, one block
+                                {{LayerKind::mamba, 8, 8, 40, 3, 16}, 5, 50}};
+  for (const auto& [shape, steps, batch] : cases) {
+    SCOPED_TRACE(fmt::format("{} {} x{}", to_string(shape.kind), shape.d_model, batch));
+    const Model model = some_model(shape);
+    const auto x = some_inputs(steps * batch * shape.d_in);
+    const Steps expected = engine_steps(model, steps, batch, x);
+    const Steps found = runtime_steps(model, steps, batch, x);
+    // Both are float32 networks that sum in different orders: the bound that every float engine here is held
+    // to against float64 is 2e-6, so two of them may be twice that apart.
+    EXPECT_LT(relative_distance(found.closure, expected.closure), 4e-6);
+    EXPECT_LT(relative_distance(found.state, expected.state), 4e-6);
+  }
+}
+
+TEST(Onnx, TheSameModelGivesTheSameBytes) {
+  const Model model = some_model({LayerKind::mamba, 2, 1, 5, 2, 3});
+  EXPECT_EQ(onnx_bytes(model), onnx_bytes(model));
+}
+
+TEST(ExportCommand, NamesAFileThatIsNoNetwork) {
+  const ScratchFolder folder;
+  auto result = run_program(fmt::format("export {} -o {}", folder.file("none"), folder.file("step.onnx")));
+  EXPECT_EQ(result.exit_code, 1);
+  EXPECT_NE(result.output.find("none: does not exist"), std::string::npos) << result.output;
+
+  write_bytes(folder.file("wilks.h5"), std::string("\x89HDF\r\n\x1a\n and so on"));
+  result = run_program(fmt::format("export {} -o {}", folder.file("wilks.h5"), folder.file("step.onnx")));
+  EXPECT_EQ(result.exit_code, 2);
+  EXPECT_NE(result.output.find("wilks.h5: is an HDF5 file"), std::string::npos) << result.output;
+
+  write_bytes(folder.file("text.safetensors"), "not a model at all");
+  result =
+      run_program(fmt::format("export {} -o {}", folder.file("text.safetensors"), folder.file("step.onnx")));
+  EXPECT_EQ(result.exit_code, 1);
+  EXPECT_NE(result.output.find("text.safetensors"), std::string::npos) << result.output;
+  EXPECT_FALSE(std::filesystem::exists(folder.file("step.onnx")));
+}
+
+TEST(ExportCommand, NamesAnOutputThatCannotBeWritten) {
+  const ScratchFolder folder;
+  save_model(some_model({LayerKind::gru, 2, 1, 5, 2, 0}), folder.file("m"));
+  const auto result =
+      run_program(fmt::format("export {} -o {}", folder.file("m"), folder.file("missing/step.onnx")));
+  EXPECT_EQ(result.exit_code, 1);
+  EXPECT_NE(result.output.find("missing"), std::string::npos) << result.output;
+}
+
+}  // namespace
+}  // namespace mac::test

@@ -1,0 +1,28 @@
+// node run_steps.cjs step.onnx inputs outputs STEPS BATCH D_IN STATE_SIZE
+//
+// inputs: float64 (STEPS, BATCH, D_IN). outputs: float64 closures (STEPS, BATCH, d_out), then the last state as float32.
+const fs = require("fs");
+const ort = require("onnxruntime-web");
+
+async function main([model, inputs, outputs, ...sizes]) {
+  const [steps, batch, inputSize, stateSize] = sizes.map(Number);
+  ort.env.wasm.numThreads = 1;
+  const session = await ort.InferenceSession.create(fs.readFileSync(model));
+  const raw = fs.readFileSync(inputs);
+  const x = new Float64Array(raw.buffer, raw.byteOffset, steps * batch * inputSize);
+  let state = new ort.Tensor("float32", new Float32Array(batch * stateSize), [batch, stateSize]);
+  const results = [];
+  for (let n = 0; n < steps; ++n) {
+    const now = x.slice(n * batch * inputSize, (n + 1) * batch * inputSize);
+    const result = await session.run({ resolved: new ort.Tensor("float64", now, [batch, inputSize]), state });
+    results.push(Buffer.from(result.closure.data.slice().buffer));
+    state = result.next_state;
+  }
+  results.push(Buffer.from(state.data.slice().buffer));
+  fs.writeFileSync(outputs, Buffer.concat(results));
+}
+
+main(process.argv.slice(2)).catch((error) => {
+  console.error(String(error));
+  process.exit(1);
+});
