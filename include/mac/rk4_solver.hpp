@@ -2,11 +2,10 @@
 #pragma once
 
 #include <algorithm>
+#include <mac/rk4.hpp>
 #include <mac/system.hpp>
 #include <utility>
 #include <vector>
-
-#include "integrators/rk4.hpp"
 
 namespace mac {
 

@@ -5,6 +5,7 @@
 #pragma once
 
 #include <cstddef>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <span>
@@ -71,8 +72,7 @@ class System {
  public:
   virtual ~System() = default;
 
-  virtual std::string_view name()
-      const = 0;  // as in the experiment: "burgers", "kdv", "lorenz96", "power_grid"
+  virtual std::string_view name() const = 0;  // as in the experiment: "burgers", "kdv", ...
   virtual const std::vector<std::string>& resolved_names() const = 0;
   virtual const std::vector<std::string>& closure_names() const = 0;
   std::size_t resolved_size() const { return resolved_names().size(); }
@@ -85,6 +85,9 @@ class System {
   /// [0, 2 pi); 0 if there is no such field. Then ||u||^2 = 4 pi sum |theta_k|^2, and the full state is
   /// theta_0..theta_{Nx/2}, real and imaginary parts interleaved.
   virtual std::size_t fourier_modes() const { return 0; }
+
+  /// False where only the variables' names are known (system "recorded").
+  virtual bool has_equations() const { return true; }
 
   // The reduced model.
   virtual void reduced_rhs(const double* y, double* dydt) const = 0;
@@ -110,5 +113,10 @@ void start_trajectory(const System& system, const InitialCondition& initial, std
 /// The system that an experiment's [system] table describes. Throws UsageError naming file, line and key.
 std::unique_ptr<System> make_system(const ConfigTable& table);
 std::vector<std::string> system_names();
+
+using SystemFactory = std::function<std::unique_ptr<System>(const ConfigTable& table)>;
+/// Makes a system of one's own known by `name` for the rest of the process (mac/own_system.hpp has the short
+/// way). Throws UsageError if the name is taken.
+void register_system(const std::string& name, SystemFactory make);
 
 }  // namespace mac

@@ -1,4 +1,4 @@
-#include "integrators/rk4.hpp"
+#include <mac/rk4.hpp>
 
 #include "integrators/simd.hpp"
 

@@ -4,9 +4,10 @@
 //   d theta_k / dt = -ik/2 sum_{p+q=k} theta_p theta_q - nu k^2 theta_k
 //
 // Pseudospectral in space (fourier.hpp), RK4 in time. Paper: nu = 0.1, M = 3, Nx = 1024, dt = 1e-4.
+#include <mac/rk4_solver.hpp>
+
 #include "integrators/simd.hpp"
 #include "systems/fourier.hpp"
-#include "systems/rk4_solver.hpp"
 
 namespace mac {
 

@@ -9,9 +9,9 @@
 
 #include <complex>
 #include <mac/config.hpp>
+#include <mac/dual.hpp>
 #include <mac/system.hpp>
 
-#include "integrators/dual.hpp"
 #include "systems/real_fft.hpp"
 
 namespace mac {

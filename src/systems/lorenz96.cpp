@@ -10,11 +10,11 @@
 
 #include <algorithm>
 #include <mac/config.hpp>
+#include <mac/dual.hpp>
 #include <mac/random.hpp>
+#include <mac/rk4_solver.hpp>
 
-#include "integrators/dual.hpp"
 #include "integrators/simd.hpp"
-#include "systems/rk4_solver.hpp"
 
 namespace mac {
 

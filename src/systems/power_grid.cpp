@@ -18,10 +18,9 @@
 #include <array>
 #include <cmath>
 #include <mac/config.hpp>
+#include <mac/dual.hpp>
 #include <mac/random.hpp>
-
-#include "integrators/dual.hpp"
-#include "systems/rk4_solver.hpp"
+#include <mac/rk4_solver.hpp>
 
 namespace mac {
 

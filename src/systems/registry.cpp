@@ -1,13 +1,16 @@
-// The systems by name. A new one is a file src/systems/NAME.cpp that defines make_NAME, and a line here.
-#include <array>
+// The systems by name. A new one of the library is a file src/systems/NAME.cpp that defines make_NAME, and a
+// line here; a user's own is added by register_system.
 #include <mac/config.hpp>
+#include <mac/error.hpp>
 #include <mac/system.hpp>
+#include <mutex>
 
 #define MAC_SYSTEMS(SYSTEM) \
   SYSTEM(burgers)           \
   SYSTEM(kdv)               \
   SYSTEM(lorenz96)          \
-  SYSTEM(power_grid)
+  SYSTEM(power_grid)        \
+  SYSTEM(recorded)
 
 namespace mac {
 
@@ -18,26 +21,47 @@ MAC_SYSTEMS(MAC_DECLARE)
 namespace {
 
 struct Entry {
-  const char* name;
-  std::unique_ptr<System> (*make)(const ConfigTable& table);
+  std::string name;
+  SystemFactory make;
 };
+
+struct Registry {
+  std::mutex mutex;
 #define MAC_ENTRY(name) Entry{#name, make_##name},
-const std::array entries{MAC_SYSTEMS(MAC_ENTRY)};
+  std::vector<Entry> entries{MAC_SYSTEMS(MAC_ENTRY)};
 #undef MAC_ENTRY
+};
+
+Registry& registry() {
+  static Registry the;
+  return the;
+}
 
 }  // namespace
 
 std::vector<std::string> system_names() {
+  const std::lock_guard lock(registry().mutex);
   std::vector<std::string> names;
-  for (const Entry& entry : entries) names.emplace_back(entry.name);
+  for (const Entry& entry : registry().entries) names.push_back(entry.name);
   return names;
+}
+
+void register_system(const std::string& name, SystemFactory make) {
+  const std::lock_guard lock(registry().mutex);
+  for (const Entry& entry : registry().entries)
+    if (entry.name == name) throw UsageError("there is a system \"{}\" already", name);
+  registry().entries.push_back({name, std::move(make)});
 }
 
 std::unique_ptr<System> make_system(const ConfigTable& table) {
   const std::string name = table.choice("name", system_names());
-  for (const Entry& entry : entries)
-    if (name == entry.name) return entry.make(table);
-  table.fail("name", "no such system");
+  SystemFactory make;
+  {
+    const std::lock_guard lock(registry().mutex);
+    for (const Entry& entry : registry().entries)
+      if (name == entry.name) make = entry.make;
+  }
+  return make(table);
 }
 
 void start_trajectory(const System& system, const InitialCondition& initial, std::size_t index,

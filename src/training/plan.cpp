@@ -164,6 +164,19 @@ TrainingPlan read_plan(const ConfigTable& experiment, const ConfigTable& model, 
   return draft.plan;
 }
 
+/// Without equations there is nothing to couple the network to.
+void check_needs_no_equations(const TrainingPlan& plan, const System& system, const ConfigTable& table) {
+  if (plan.select == Selection::rollout)
+    table.fail("",
+               fmt::format("{} data cannot be rolled out; say select = \"loss\" or \"last\" in [training]",
+                           system.name()));
+  for (const StagePlan& stage : plan.stages)
+    if (stage.loss != LossKind::closure)
+      table.fail("",
+                 fmt::format("{} data have no equations for the loss \"{}\"; the loss \"closure\" needs none",
+                             system.name(), name_of(losses, stage.loss)));
+}
+
 NetworkPlan read_network(const ConfigTable& experiment, const ConfigTable& table, const System& system,
                          const DataPlan& data) {
   NetworkPlan plan;
@@ -177,6 +190,7 @@ NetworkPlan read_network(const ConfigTable& experiment, const ConfigTable& table
     shape.d_state = static_cast<std::size_t>(table.integer("d_state", 1, 1024));
   validate(shape);
   plan.training = read_plan(experiment, table, data);
+  if (!system.has_equations()) check_needs_no_equations(plan.training, system, table);
   return plan;
 }
 

@@ -1,6 +1,6 @@
-#include "integrators/dual.hpp"
-
 #include <gtest/gtest.h>
+
+#include <mac/dual.hpp>
 
 namespace mac {
 namespace {

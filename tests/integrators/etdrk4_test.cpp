@@ -3,8 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
-
-#include "integrators/rk4.hpp"
+#include <mac/rk4.hpp>
 
 namespace mac {
 namespace {

@@ -1,11 +1,9 @@
-#include "integrators/rk4.hpp"
-
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <mac/dual.hpp>
+#include <mac/rk4.hpp>
 #include <vector>
-
-#include "integrators/dual.hpp"
 
 namespace mac {
 namespace {
