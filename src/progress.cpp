@@ -16,6 +16,17 @@ void on_signal(int signal) {
   std::signal(signal, SIG_DFL);
 }
 
+struct Scopes {
+  std::mutex mutex;
+  int count = 0;
+  struct sigaction former = {};
+};
+
+Scopes& scopes() {
+  static Scopes the;
+  return the;
+}
+
 constexpr auto silence = std::chrono::seconds(2);
 constexpr auto redraw_interval = std::chrono::milliseconds(100);
 constexpr auto line_interval = std::chrono::seconds(10);
@@ -76,6 +87,21 @@ void Progress::draw(Clock::time_point now) {
 void watch_interrupts() {
   std::signal(SIGINT, on_signal);
   std::signal(SIGTERM, on_signal);
+}
+
+InterruptScope::InterruptScope() {
+  const std::lock_guard lock(scopes().mutex);
+  if (scopes().count++ > 0) return;
+  struct sigaction ours = {};
+  ours.sa_handler = [](int) { stop_asked = true; };
+  sigaction(SIGINT, &ours, &scopes().former);
+}
+
+InterruptScope::~InterruptScope() {
+  const std::lock_guard lock(scopes().mutex);
+  if (--scopes().count > 0) return;
+  sigaction(SIGINT, &scopes().former, nullptr);
+  stop_asked = false;
 }
 
 bool interrupted() { return stop_asked; }

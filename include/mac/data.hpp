@@ -11,6 +11,7 @@
 
 #include <mac/experiment.hpp>
 #include <memory>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -24,6 +25,20 @@ struct GenerateOptions {
 /// Simulates the full model and writes the data file. Trajectory i is the same bytes whatever the thread
 /// count and whatever else is generated. Memory: one trajectory per thread.
 void generate(const Experiment& experiment, const std::string& path, const GenerateOptions& options);
+
+/// A split in memory, as it is written: trajectories x saved times x variables, row-major.
+struct SplitArrays {
+  std::string name;
+  std::span<const double> resolved;      // (n_traj, n_time, d)
+  std::span<const double> closure;       // (n_traj, n_time, c)
+  std::span<const double> closure_mean;  // (n_traj, n_time-1, c)
+};
+
+/// Writes a data file from trajectories that came from elsewhere. The experiment says what they are: every
+/// split of its [data], with as many trajectories and times, must be there. Throws UsageError naming the
+/// split and array whose size differs or that holds a number that is not finite.
+void write_data(const Experiment& experiment, const std::vector<SplitArrays>& splits,
+                const std::string& path);
 
 /// One split of a data file. Reads are checked against the split's bounds.
 class DataSplit {

@@ -44,6 +44,15 @@ class Interrupted : public Error {
 
 /// From now on SIGINT and SIGTERM only set a flag that long loops look at; a second one ends the program.
 void watch_interrupts();
+/// The same for SIGINT inside a program that is not ours, as long as one of these exists: the last one puts
+/// the former handler back and forgets that a stop was asked for.
+class InterruptScope {
+ public:
+  InterruptScope();
+  ~InterruptScope();
+  InterruptScope(const InterruptScope&) = delete;
+  InterruptScope& operator=(const InterruptScope&) = delete;
+};
 bool interrupted();
 void throw_if_interrupted();
 

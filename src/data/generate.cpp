@@ -6,16 +6,14 @@
 #include <map>
 
 #include "data/provenance.hpp"
-#include "data/split_group.hpp"
+#include "data/split_writer.hpp"
 #include "io/atomic_file.hpp"
-#include "io/hdf5.hpp"
 #include "parallel/in_order.hpp"
 
 namespace mac {
 
 namespace {
 
-/// One trajectory as it is written.
 struct Trajectory {
   std::vector<double> resolved, closure, closure_mean;
 };
@@ -60,35 +58,6 @@ Trajectory simulate(FullSolver& solver, const SplitPlan& split, const DataPlan& 
   return out;
 }
 
-struct SplitWriter {
-  h5::Dataset resolved, closure, closure_mean;
-  std::size_t times, d, c;
-
-  void write(std::size_t index, const Trajectory& trajectory) {
-    resolved.write({index, 0, 0}, {1, times, d}, trajectory.resolved.data());
-    closure.write({index, 0, 0}, {1, times, c}, trajectory.closure.data());
-    closure_mean.write({index, 0, 0}, {1, times - 1, c}, trajectory.closure_mean.data());
-  }
-};
-
-SplitWriter create_split(h5::File& file, const SplitPlan& split, double start_time, const DataPlan& data,
-                         const System& system) {
-  const std::size_t n = split.trajectories, times = split.intervals + 1;
-  const std::size_t d = system.resolved_size(), c = system.closure_size();
-  std::vector<std::string> labels(n);
-  if (split.initial)
-    for (std::size_t i = 0; i < n; ++i) labels[i] = split.initial->label(i);
-  std::vector<double> time(times);
-  for (std::size_t t = 0; t < times; ++t) time[t] = start_time + static_cast<double>(t) * data.closure_step();
-  create_split_group(file, split.name, labels, time, system.time_unit());
-  return {create_series(file, split.name, "resolved", n, times, system.resolved_names()),
-          create_series(file, split.name, "closure", n, times, system.closure_names()),
-          create_series(file, split.name, "closure_mean", n, times - 1, system.closure_names()),
-          times,
-          d,
-          c};
-}
-
 /// Simulates and writes a split; returns the final full states if another split continues it.
 FinalStates generate_split(const Experiment& experiment, const SplitPlan& split, SplitWriter writer,
                            const FinalStates* parent, bool keep_final_states, int threads,
@@ -108,7 +77,8 @@ FinalStates generate_split(const Experiment& experiment, const SplitPlan& split,
         return trajectory;
       },
       [&](std::size_t index, const Trajectory& trajectory) {
-        writer.write(index, trajectory);
+        writer.write(index, trajectory.resolved.data(), trajectory.closure.data(),
+                     trajectory.closure_mean.data());
         progress.advance();
       });
   return final_states;
@@ -137,7 +107,7 @@ void generate(const Experiment& experiment, const std::string& path, const Gener
       const FinalStates* parent = split.continues ? &final_states.at(*split.continues) : nullptr;
       const double start_time = split.continues ? end_times.at(*split.continues) : 0;
       final_states[split.name] =
-          generate_split(experiment, split, create_split(file, split, start_time, data, *experiment.system),
+          generate_split(experiment, split, SplitWriter(file, split, start_time, data, *experiment.system),
                          parent, is_continued, threads, progress);
       end_times[split.name] = start_time + split.horizon;
     }

@@ -1,0 +1,62 @@
+"""MAC: learned closures for reduced-order models.
+
+    closure = mac.load("burgers.safetensors")        # a trained network
+    c = closure.step(y)                              # state in, closure out, one call a time step
+
+    run = mac.rollout("burgers", y0, t, closure)     # the reduced equations with the closure
+    run = mac.rollout(lambda t, y: ..., y0, t, closure)
+
+    data = mac.read_data("data.h5")                  # data sets as NumPy arrays
+    closure = mac.fit("my.safetensors", resolved, closure_values, dt=0.01)
+    result = mac.run("experiments/burgers.toml", "runs/burgers")
+
+The reference page is docs/python.md.
+"""
+
+from ._mac import Closure, Error, UsageError, __version__
+from .coupling import Rollout, rollout
+from .data import DataSet, Split, read_data, write_data
+from .models import load, zoo
+from .study import (
+    RolloutSplit,
+    RunResult,
+    TrainingResult,
+    evaluate,
+    export_onnx,
+    fit,
+    generate,
+    read_rollout,
+    rollout_data,
+    run,
+    train,
+)
+from .systems import Experiment, System, system_names
+
+__all__ = [
+    "Closure",
+    "DataSet",
+    "Error",
+    "Experiment",
+    "Rollout",
+    "RolloutSplit",
+    "RunResult",
+    "Split",
+    "System",
+    "TrainingResult",
+    "UsageError",
+    "__version__",
+    "evaluate",
+    "export_onnx",
+    "fit",
+    "generate",
+    "load",
+    "read_data",
+    "read_rollout",
+    "rollout",
+    "rollout_data",
+    "run",
+    "system_names",
+    "train",
+    "write_data",
+    "zoo",
+]

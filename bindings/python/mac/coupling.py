@@ -1,0 +1,91 @@
+"""Rollouts: a right-hand side with a closure beside it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Callable, Optional, Sequence, Union
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from . import _mac
+from ._mac import Closure, UsageError
+from .systems import System, as_rhs
+
+Rhs = Union[str, System, Callable[[float, NDArray[np.float64]], ArrayLike]]
+
+
+@dataclass(frozen=True)
+class Rollout:
+    """A rollout. The arrays have a leading axis of columns exactly if y0 had one."""
+
+    time: NDArray[np.float64]  # (times,)
+    resolved: NDArray[np.float64]  # ([columns,] times, variables); NaN from a blow-up on
+    closure: NDArray[np.float64]  # ([columns,] times, components)
+    blow_up_time: NDArray[np.float64]  # ([columns]); NaN where there was none
+
+
+def _steps_between(time: NDArray[np.float64], dt: Optional[float]) -> tuple[float, int]:
+    """The closure step, and how many of them lie between two saved times."""
+    if time.ndim != 1 or time.size < 2:
+        raise UsageError(f"t has shape {time.shape}, expected at least two times")
+    if not np.all(np.isfinite(time)):
+        raise UsageError("t holds a time that is not finite")
+    spacing = (time[-1] - time[0]) / (time.size - 1)
+    if spacing <= 0 or np.max(np.abs(np.diff(time) - spacing)) > 1e-6 * spacing:
+        raise UsageError("the times of t must increase by equal steps")
+    if dt is None:
+        return float(spacing), 1
+    every = int(round(spacing / dt))
+    if every < 1 or abs(every * dt - spacing) > 1e-6 * dt:
+        raise UsageError(f"t has steps of {spacing:g}, which is no multiple of the closure step {dt:g}")
+    return float(dt), every
+
+
+def rollout(
+    rhs: Rhs,
+    y0: ArrayLike,
+    t: ArrayLike,
+    closure: Optional[Closure] = None,
+    *,
+    hold: Optional[str] = None,
+    targets: Optional[Sequence[int]] = None,
+    dt: Optional[float] = None,
+    continued: bool = False,
+) -> Rollout:
+    """Advance dy/dt = rhs(t, y) + closure from y0 by RK4 and give y at the times t.
+
+    rhs      "burgers" or another system's name, a mac.System, or a function f(t, y) of arrays shaped like y0
+    y0       (variables,) or (columns, variables): all columns advance together
+    t        equally spaced times, a multiple of the closure step apart
+    closure  a mac.Closure; None: none
+    hold     "zero" or "linear" extrapolation over a step; default: as the closure was trained
+    targets  the equations to which the closure's components belong; default: the system's, or all in order
+    dt       the step; default: the closure's, or the spacing of t where it does not say
+    continued  go on from the closure's memory instead of from rest
+
+    With a built-in system the numbers are those of `mac rollout` to the last bit. Afterwards the closure's
+    memory is that of the end: rollout(rhs, run.resolved[..., -1, :], later, closure, continued=True) goes on as
+    if there had been no break, and closure.state saves it.
+    """
+    time = np.asarray(t, dtype=float)
+    step = dt if dt is not None else closure.closure_step if closure is not None else None
+    step, every = _steps_between(time, step)
+    start = np.ascontiguousarray(y0, dtype=float)
+    if not np.all(np.isfinite(start)):
+        raise UsageError("y0 holds a number that is not finite")
+    resolved, closures, blow_up_time = _mac.roll_out(
+        as_rhs(rhs),
+        start,
+        float(time[0]),
+        step,
+        every * (time.size - 1),
+        every,
+        closure,
+        hold,
+        None if targets is None else list(targets),
+        continued,
+    )
+    if start.ndim == 1:
+        resolved, closures, blow_up_time = resolved[0], closures[0], blow_up_time[0]
+    return Rollout(time, resolved, closures, blow_up_time)

@@ -1,0 +1,100 @@
+"""Data sets: the HDF5 files of `mac generate` as NumPy arrays, and the other way round."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass, field
+from typing import Iterator, Mapping, Optional, Union
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from . import _mac
+from ._mac import UsageError
+from .systems import AnyExperiment, Experiment, as_experiment
+
+
+@dataclass(frozen=True)
+class Split:
+    """One part of a data set: train, validation, test or ood."""
+
+    time: NDArray[np.float64]  # (times,)
+    resolved: NDArray[np.float64]  # (trajectories, times, variables)
+    closure: NDArray[np.float64]  # (trajectories, times, components)
+    closure_mean: NDArray[np.float64]  # (trajectories, times - 1, components), over the interval that follows
+    labels: list[str] = field(default_factory=list)  # of the trajectories, empty where they have none
+
+
+class DataSet(Mapping[str, Split]):
+    """A data file: data["train"].resolved. A split is read when it is asked for."""
+
+    def __init__(self, path: Union[str, os.PathLike[str]]) -> None:
+        self._file = _mac.DataFile(str(path))
+
+    @property
+    def path(self) -> str:
+        return self._file.path
+
+    @property
+    def experiment(self) -> Experiment:
+        """What the file says about how it was made."""
+        return Experiment._wrap(self._file.experiment)
+
+    def __getitem__(self, split: str) -> Split:
+        return Split(**self._file.read(split))
+
+    def __contains__(self, split: object) -> bool:
+        return split in self._file.splits
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._file.splits)
+
+    def __len__(self) -> int:
+        return len(self._file.splits)
+
+    def __repr__(self) -> str:
+        return f"<mac.DataSet {self.path}: {', '.join(self)}>"
+
+
+def read_data(path: Union[str, os.PathLike[str]]) -> DataSet:
+    """Open a data file."""
+    return DataSet(path)
+
+
+def split_arrays(
+    name: str, resolved: ArrayLike, closure: ArrayLike, closure_mean: Optional[ArrayLike] = None
+) -> dict[str, NDArray[np.float64]]:
+    """Arrays of a split; without means, those of the straight lines between the saved closures."""
+    arrays = {"resolved": np.asarray(resolved, dtype=float), "closure": np.asarray(closure, dtype=float)}
+    for key, array in arrays.items():
+        if array.ndim != 3:
+            raise UsageError(f"{key} of {name} has shape {array.shape}, expected (trajectories, times, variables)")
+    if arrays["resolved"].shape[:2] != arrays["closure"].shape[:2]:
+        raise UsageError(
+            f"resolved and closure of {name} have shapes {arrays['resolved'].shape} and {arrays['closure'].shape}: "
+            "trajectories and times must be the same"
+        )
+    if closure_mean is None:
+        closure_mean = (arrays["closure"][:, 1:] + arrays["closure"][:, :-1]) / 2
+    arrays["closure_mean"] = np.asarray(closure_mean, dtype=float)
+    return arrays
+
+
+def write_data(
+    path: Union[str, os.PathLike[str]],
+    experiment: AnyExperiment,
+    splits: Mapping[str, Union[Split, Mapping[str, ArrayLike]]],
+) -> None:
+    """Write a data file from arrays: splits["train"] has resolved, closure and, if known, closure_mean.
+
+    The experiment says what the data are; each split of its [data] must be there with as many trajectories and
+    times. For data of a system that MAC does not know, [system] is name = "recorded".
+    """
+    arrays = {}
+    for name, split in splits.items():
+        given = vars(split) if isinstance(split, Split) else split
+        missing = {"resolved", "closure"} - set(given)
+        if missing:
+            raise UsageError(f"split {name} has no {' and no '.join(sorted(missing))}")
+        arrays[name] = split_arrays(name, given["resolved"], given["closure"], given.get("closure_mean"))
+    _mac.write_data(as_experiment(experiment)._experiment, arrays, str(path))

@@ -1,0 +1,151 @@
+"""The built-in systems and the experiments that describe studies of them."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+from typing import Any, Union
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from . import _mac
+from ._mac import UsageError
+
+
+def toml_value(value: Any) -> str:
+    """A Python value as TOML writes it."""
+    if isinstance(value, (bool, np.bool_)):
+        return "true" if value else "false"
+    if isinstance(value, (str, os.PathLike)):
+        return json.dumps(str(value))
+    if isinstance(value, (int, np.integer)):
+        return str(int(value))
+    if isinstance(value, (float, np.floating)):
+        return repr(float(value))
+    if isinstance(value, dict):
+        return "{" + ", ".join(f"{key} = {toml_value(item)}" for key, item in value.items()) + "}"
+    if isinstance(value, (list, tuple, np.ndarray)):
+        return "[" + ", ".join(toml_value(item) for item in value) + "]"
+    raise UsageError(f"a setting is a {type(value).__name__}, expected a number, text, a list or a dict")
+
+
+def toml_lines(settings: dict[str, Any]) -> str:
+    """key = value, a line each."""
+    return "".join(f"{key} = {toml_value(value)}\n" for key, value in settings.items())
+
+
+def system_names() -> list[str]:
+    """Names that mac.System and the [system] table of an experiment know."""
+    return _mac.system_names()
+
+
+class System:
+    """A built-in system: its variables and its reduced right-hand side.
+
+    mac.System("burgers", viscosity=0.1) takes the parameters of an experiment's [system] table.
+    """
+
+    def __init__(self, name: str, **parameters: Any) -> None:
+        self._system = _mac.System(toml_lines({"name": name, **parameters}))
+
+    @classmethod
+    def _wrap(cls, system: _mac.System) -> System:
+        wrapped = cls.__new__(cls)
+        wrapped._system = system
+        return wrapped
+
+    @property
+    def name(self) -> str:
+        return self._system.name
+
+    @property
+    def resolved_names(self) -> list[str]:
+        return self._system.resolved_names
+
+    @property
+    def closure_names(self) -> list[str]:
+        return self._system.closure_names
+
+    @property
+    def closure_targets(self) -> list[int]:
+        """Closure component j is added to equation closure_targets[j]."""
+        return self._system.closure_targets
+
+    def reduced_rhs(self, y: ArrayLike) -> NDArray[np.float64]:
+        """The right-hand side without closure of y, (variables,) or (columns, variables)."""
+        return self._system.reduced_rhs(y)
+
+    def __call__(self, t: float, y: ArrayLike) -> NDArray[np.float64]:
+        return self.reduced_rhs(y)
+
+    def __repr__(self) -> str:
+        return f"<mac.System {self.name}: {' '.join(self.resolved_names)}>"
+
+
+class Experiment:
+    """A study as an experiment file describes it (docs/experiments.md)."""
+
+    def __init__(self, text: str, name: str = "experiment") -> None:
+        """From TOML text; `name` stands for the file in messages."""
+        self._experiment = _mac.Experiment.parse(text, name)
+
+    @classmethod
+    def read(cls, path: Union[str, os.PathLike[str]]) -> Experiment:
+        """From an experiment file."""
+        return cls._wrap(_mac.Experiment.read(str(path)))
+
+    @classmethod
+    def _wrap(cls, experiment: _mac.Experiment) -> Experiment:
+        wrapped = cls.__new__(cls)
+        wrapped._experiment = experiment
+        return wrapped
+
+    @property
+    def text(self) -> str:
+        return self._experiment.text
+
+    @property
+    def system(self) -> System:
+        return System._wrap(self._experiment.system)
+
+    @property
+    def closure_step(self) -> float:
+        """Time between two saved times, and between two steps of a closure."""
+        return self._experiment.closure_step
+
+    @property
+    def splits(self) -> dict[str, dict[str, Any]]:
+        """Trajectories, times and horizon of each split."""
+        return self._experiment.splits
+
+    @property
+    def models(self) -> dict[str, str]:
+        """Name and kind of each model."""
+        return self._experiment.models
+
+    def __repr__(self) -> str:
+        return f"<mac.Experiment {self._experiment.file}: {self.system.name}, models {', '.join(self.models) or 'none'}>"
+
+
+AnyExperiment = Union[Experiment, str, "os.PathLike[str]"]
+
+
+def as_experiment(experiment: AnyExperiment) -> Experiment:
+    """An experiment, or the path of its file."""
+    if isinstance(experiment, Experiment):
+        return experiment
+    if isinstance(experiment, (str, os.PathLike)):
+        return Experiment.read(Path(experiment))
+    raise UsageError(f"an experiment is a mac.Experiment or a path, not {type(experiment).__name__}")
+
+
+def as_rhs(rhs: Any) -> Any:
+    """A system by name, a mac.System or a function, as the compiled rollout takes it."""
+    if isinstance(rhs, str):
+        rhs = System(rhs)
+    return rhs._system if isinstance(rhs, System) else rhs
+
+
+__all__ = ["AnyExperiment", "Experiment", "System", "system_names"]

@@ -1,0 +1,248 @@
+#include "closure.hpp"
+
+#include <cstring>
+
+namespace mac::python {
+
+namespace {
+
+constexpr std::size_t worth_releasing = 8;  // columns: below, a step is shorter than a quarrel over the GIL
+
+runtime::Precision precision_from(const std::string& name) {
+  if (name == "float32") return runtime::Precision::float32;
+  if (name == "float64") return runtime::Precision::float64;
+  throw UsageError("unknown precision \"{}\", expected float32 or float64", name);
+}
+
+std::span<const std::byte> as_bytes(std::string_view text) { return std::as_bytes(std::span(text)); }
+
+std::string_view text_of(const py::bytes& bytes) { return bytes; }
+
+/// Releases the GIL where that pays.
+class MaybeRelease {
+ public:
+  explicit MaybeRelease(bool release) {
+    if (release) release_.emplace();
+  }
+
+ private:
+  std::optional<py::gil_scoped_release> release_;
+};
+
+}  // namespace
+
+Closure::Closure(std::string file_bytes, const std::string& name, const std::string& precision)
+    : bytes_(std::make_shared<const std::string>(std::move(file_bytes))),
+      name_(name),
+      model_(std::make_shared<const runtime::Model>(as_bytes(*bytes_), name, precision_from(precision))) {}
+
+Closure::Closure(const Closure& other) : bytes_(other.bytes_), name_(other.name_), model_(other.model_) {
+  const auto claimed = other.claim();
+  if (other.state_) state_.emplace(*other.state_);
+}
+
+std::string Closure::precision() const {
+  return model_->precision() == runtime::Precision::float32 ? "float32" : "float64";
+}
+
+std::unique_lock<std::mutex> Closure::claim() const {
+  std::unique_lock lock(busy_, std::try_to_lock);
+  if (!lock)
+    throw UsageError("{}: another thread is stepping this closure; give each thread a clone() of its own",
+                     name_);
+  return lock;
+}
+
+void Closure::reset(std::optional<std::size_t> columns) {
+  const auto claimed = claim();
+  state_.reset();
+  if (columns) state_.emplace(*model_, *columns);
+}
+
+runtime::State& Closure::state_for(std::size_t columns) {
+  if (!state_) state_.emplace(*model_, columns);
+  if (state_->columns() != columns)
+    throw UsageError("{}: remembers {} columns, {} were given; reset() forgets them", name_,
+                     state_->columns(), columns);
+  return *state_;
+}
+
+/// Columns (8 bytes, little-endian), then what the runtime saves. Empty: at rest, for any number of columns.
+py::bytes Closure::save() const {
+  const auto claimed = claim();
+  if (!state_) return py::bytes();
+  const std::uint64_t columns = state_->columns();
+  std::string saved(sizeof columns + state_->saved_size(), '\0');
+  std::memcpy(saved.data(), &columns, sizeof columns);
+  state_->save(std::as_writable_bytes(std::span(saved)).subspan(sizeof columns));
+  return py::bytes(saved);
+}
+
+void Closure::restore(const py::bytes& saved) {
+  const auto claimed = claim();
+  const std::string_view text = text_of(saved);
+  if (text.empty()) return state_.reset();
+  std::uint64_t columns = 0;
+  if (text.size() < sizeof columns) throw UsageError("{}: the saved state is cut short", name_);
+  std::memcpy(&columns, text.data(), sizeof columns);
+  // A damaged count must not ask for the memory it names: a column takes more than a byte.
+  if (columns == 0 || columns > text.size()) throw UsageError("{}: the saved state is damaged", name_);
+  runtime::State restored(*model_, columns);
+  restored.restore(as_bytes(text.substr(sizeof columns)));
+  state_.emplace(std::move(restored));
+}
+
+py::array Closure::step(const Array& y) {
+  const auto inputs = static_cast<py::ssize_t>(model_->inputs()),
+             outputs = static_cast<py::ssize_t>(model_->outputs());
+  const bool one = y.ndim() == 1;
+  if ((!one && y.ndim() != 2) || y.shape(y.ndim() - 1) != inputs)
+    throw UsageError("y has shape {}, expected ({},) or (columns, {})", shape_text(y), inputs, inputs);
+  const auto columns = static_cast<std::size_t>(one ? 1 : y.shape(0));
+  const auto claimed = claim();
+  runtime::State& state = state_for(columns);
+  Array closure = one ? make_array({outputs}) : make_array({y.shape(0), outputs});
+  const auto out = std::span(closure.mutable_data(), static_cast<std::size_t>(closure.size()));
+  const auto in = view(y);
+  const MaybeRelease release(columns >= worth_releasing);
+  state.step(in, out);
+  return std::move(closure);
+}
+
+py::array Closure::sequence(const Array& y) {
+  const auto inputs = static_cast<py::ssize_t>(model_->inputs()),
+             outputs = static_cast<py::ssize_t>(model_->outputs());
+  const bool one = y.ndim() == 2;
+  if ((!one && y.ndim() != 3) || y.shape(y.ndim() - 1) != inputs)
+    throw UsageError("y has shape {}, expected (times, {}) or (columns, times, {})", shape_text(y), inputs,
+                     inputs);
+  const auto columns = static_cast<std::size_t>(one ? 1 : y.shape(0));
+  const auto times = static_cast<std::size_t>(y.shape(y.ndim() - 2));
+  const auto claimed = claim();
+  runtime::State& state = state_for(columns);
+  Array closure = one ? make_array({y.shape(0), outputs}) : make_array({y.shape(0), y.shape(1), outputs});
+  const double* in = y.data();
+  double* out = closure.mutable_data();
+  const py::gil_scoped_release release;
+  const InterruptScope interrupts;
+  const auto width = static_cast<std::ptrdiff_t>(times);
+  for (std::size_t t = 0; t < times; ++t) {
+    state.step(in + static_cast<std::ptrdiff_t>(t) * inputs, {1, width * inputs},
+               out + static_cast<std::ptrdiff_t>(t) * outputs, {1, width * outputs});
+    if (t % 64 == 0) throw_if_interrupted();
+  }
+  return std::move(closure);
+}
+
+namespace {
+
+std::vector<std::string> names(std::size_t count, const auto& name) {
+  std::vector<std::string> all;
+  for (std::size_t i = 0; i < count; ++i) all.push_back(name(i));
+  if (!all.empty() && all.front().empty()) all.clear();
+  return all;
+}
+
+py::dict normalisation(const Closure& closure) {
+  const runtime::Normalisation n = closure.model().normalisation();
+  const auto array = [](const std::vector<double>& values) {
+    return py::array_t<double>(static_cast<py::ssize_t>(values.size()), values.data());
+  };
+  py::dict result;
+  result["input_mean"] = array(n.input_mean);
+  result["input_scale"] = array(n.input_scale);
+  result["output_mean"] = array(n.output_mean);
+  result["output_scale"] = array(n.output_scale);
+  return result;
+}
+
+const char* hold_name(const Closure& closure) {
+  constexpr const char* names[] = {"zero", "linear", "stage"};
+  return names[static_cast<int>(closure.model().hold())];
+}
+
+const char* target_name(const Closure& closure) {
+  return closure.model().target() == runtime::Target::mean ? "mean" : "instant";
+}
+
+std::string represent(const Closure& closure) {
+  const runtime::Model& model = closure.model();
+  return fmt::format(
+      "<mac.Closure {}: {} of {} parameters, {} variables -> {} closures, {} columns, {} steps>",
+      closure.name(), model.kind(), model.parameters(), model.inputs(), model.outputs(), closure.columns(),
+      closure.steps());
+}
+
+}  // namespace
+
+void bind_closure(py::module_& module) {
+  py::class_<Closure>(
+      module, "Closure",
+      "A trained closure network with the memory of the columns it steps. mac.load() opens one.")
+      .def(py::init<std::string, const std::string&, const std::string&>(), py::arg("file_bytes"),
+           py::arg("name") = "model", py::arg("precision") = "float32",
+           "From the bytes of a .safetensors file; `name` stands for it in messages.")
+      .def("step", &Closure::step, py::arg("y"),
+           "The closure at y, (inputs,) or (columns, inputs), in physical units; the memory goes one closure "
+           "step "
+           "on.")
+      .def("sequence", &Closure::sequence, py::arg("y"),
+           "The closure along recorded states (times, inputs) or (columns, times, inputs), step after step.")
+      .def("reset", &Closure::reset, py::arg("columns") = py::none(),
+           "Forgets everything. The next step may have any number of columns, or the given one.")
+      .def(
+          "clone", [](const Closure& closure) { return std::make_unique<Closure>(closure); },
+          "The same model with a copy of the memory.")
+      .def("__copy__", [](const Closure& closure) { return std::make_unique<Closure>(closure); })
+      .def("__deepcopy__",
+           [](const Closure& closure, const py::dict&) { return std::make_unique<Closure>(closure); })
+      .def_property(
+          "state", &Closure::save, &Closure::restore,
+          "The memory as bytes, to save beside y and to set again: the next step is the same to the last "
+          "bit. States of another model or precision are refused.")
+      .def(py::pickle(
+          [](const Closure& closure) {
+            return py::make_tuple(closure.file_bytes(), closure.name(), closure.precision(), closure.save());
+          },
+          [](const py::tuple& saved) {
+            if (saved.size() != 4) throw UsageError("this is no pickled closure");
+            auto closure = std::make_unique<Closure>(
+                saved[0].cast<std::string>(), saved[1].cast<std::string>(), saved[2].cast<std::string>());
+            closure->restore(saved[3].cast<py::bytes>());
+            return closure;
+          }))
+      .def_property_readonly("columns", &Closure::columns, "Columns remembered; 0 before the first step.")
+      .def_property_readonly("steps", &Closure::steps, "Steps taken since the start or the last reset.")
+      .def_property_readonly("name", &Closure::name)
+      .def_property_readonly("precision", &Closure::precision)
+      .def_property_readonly("file_bytes", &Closure::file_bytes, "The model file.")
+      .def_property_readonly("inputs", [](const Closure& c) { return c.model().inputs(); })
+      .def_property_readonly("outputs", [](const Closure& c) { return c.model().outputs(); })
+      .def_property_readonly("parameters", [](const Closure& c) { return c.model().parameters(); })
+      .def_property_readonly(
+          "kind", [](const Closure& c) { return c.model().kind(); }, "mamba or gru")
+      .def_property_readonly("system", [](const Closure& c) { return c.model().system(); })
+      .def_property_readonly("input_names",
+                             [](const Closure& c) {
+                               return names(c.model().inputs(),
+                                            [&](std::size_t i) { return c.model().input_name(i); });
+                             })
+      .def_property_readonly("output_names",
+                             [](const Closure& c) {
+                               return names(c.model().outputs(),
+                                            [&](std::size_t i) { return c.model().output_name(i); });
+                             })
+      .def_property_readonly(
+          "closure_step", [](const Closure& c) { return c.model().closure_step(); },
+          "Time between two steps, None where the file does not say.")
+      .def_property_readonly("hold", &hold_name, "How it is coupled: zero, linear or stage.")
+      .def_property_readonly("target", &target_name,
+                             "What it predicts: the closure at an instant, or its mean.")
+      .def_property_readonly("normalisation", &normalisation)
+      .def(
+          "metadata", [](const Closure& c, const std::string& key) { return c.model().metadata(key); },
+          py::arg("key"), "A metadata entry of the file, None where it has none.")
+      .def("__repr__", &represent);
+}
+
+}  // namespace mac::python

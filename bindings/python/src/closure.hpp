@@ -1,0 +1,49 @@
+// A closure as Python holds it: a model, and the memory of the columns that step together.
+#pragma once
+
+#include <mac/runtime.hpp>
+#include <memory>
+#include <mutex>
+#include <optional>
+
+#include "module.hpp"
+
+namespace mac::python {
+
+class Closure {
+ public:
+  Closure(std::string file_bytes, const std::string& name, const std::string& precision);
+  Closure(const Closure& other);  // a clone: the same model, a copy of the memory
+
+  const runtime::Model& model() const { return *model_; }
+  std::string name() const { return name_; }
+  std::string precision() const;
+  py::bytes file_bytes() const { return py::bytes(*bytes_); }
+
+  std::size_t columns() const { return state_ ? state_->columns() : 0; }
+  std::uint64_t steps() const { return state_ ? state_->steps() : 0; }
+  /// Forgets everything; the next step may have any number of columns, or exactly the given one.
+  void reset(std::optional<std::size_t> columns = std::nullopt);
+  py::bytes save() const;
+  void restore(const py::bytes& saved);
+
+  /// y (inputs) or (columns, inputs) -> closure of the same form
+  py::array step(const Array& y);
+  /// y (time, inputs) or (columns, time, inputs), one step after the other
+  py::array sequence(const Array& y);
+
+  /// The state for this many columns, made when there is none yet. Throws UsageError if there is another.
+  runtime::State& state_for(std::size_t columns);
+
+  /// Taken while a thread steps: one state belongs to one thread at a time.
+  std::unique_lock<std::mutex> claim() const;
+
+ private:
+  std::shared_ptr<const std::string> bytes_;
+  std::string name_;
+  std::shared_ptr<const runtime::Model> model_;
+  std::optional<runtime::State> state_;
+  mutable std::mutex busy_;
+};
+
+}  // namespace mac::python

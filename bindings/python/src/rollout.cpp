@@ -1,0 +1,253 @@
+// Coupled rollouts: dy/dt = R^(y) + C over many closure steps, R^ a built-in system or a Python function,
+// with the arithmetic of `mac rollout` (mac/held_rk4.hpp) on all columns at once.
+#include <cmath>
+#include <functional>
+#include <limits>
+#include <mac/held_rk4.hpp>
+
+#include "closure.hpp"
+
+namespace mac::python {
+
+namespace {
+
+constexpr double blow_up_bound = 1e12;  // as in `mac rollout`
+constexpr double nan = std::numeric_limits<double>::quiet_NaN();
+constexpr std::size_t steps_per_look = 64;  // at whether Ctrl-C was pressed
+
+/// dydt (columns, d) of y (columns, d) at time t.
+using BatchRhs = std::function<void(double t, const double* y, double* dydt)>;
+
+struct Batch {
+  std::size_t columns, d;
+  std::size_t size() const { return columns * d; }
+};
+
+BatchRhs system_rhs(std::shared_ptr<const System> system, Batch batch) {
+  return [system = std::move(system), batch](double, const double* y, double* dydt) {
+    for (std::size_t i = 0; i < batch.columns; ++i) system->reduced_rhs(y + i * batch.d, dydt + i * batch.d);
+  };
+}
+
+/// f(t, y) with y in the form the caller's initial state has.
+BatchRhs python_rhs(const py::function& function, Batch batch, std::vector<py::ssize_t> shape) {
+  return [function, batch, shape = std::move(shape)](double t, const double* y, double* dydt) {
+    Array state(shape);
+    std::copy_n(y, batch.size(), state.mutable_data());
+    const py::object result = function(t, state);
+    const Array rate = Array::ensure(result);
+    if (!rate) {
+      PyErr_Clear();
+      throw UsageError("the right-hand side gave {}, expected an array of shape {}",
+                       py::str(py::type::of(result).attr("__name__")).cast<std::string>(), shape_text(state));
+    }
+    if (shape_text(rate) != shape_text(state))
+      throw UsageError("the right-hand side gave the shape {}, expected that of y, {}", shape_text(rate),
+                       shape_text(state));
+    std::copy_n(rate.data(), batch.size(), dydt);
+  };
+}
+
+struct Plan {
+  Batch batch;
+  double start, dt;
+  std::size_t steps, every;  // closure steps in all, and between two saved times
+  runtime::Hold hold;
+  std::vector<std::size_t> targets;
+  std::size_t times() const { return steps / every + 1; }
+};
+
+struct Result {
+  Array resolved, closure, blow_up_time;  // (columns, times, d), (columns, times, c), (columns)
+};
+
+class Rollout {
+ public:
+  Rollout(Plan plan, BatchRhs rhs, runtime::State* state)
+      : plan_(std::move(plan)),
+        rhs_(std::move(rhs)),
+        state_(state),
+        c_(state ? state->outputs() : 0),
+        closure_(plan_.batch.columns * c_),
+        stage_(plan_.batch.size()),
+        rates_(held_rk4::stages * plan_.batch.size()) {}
+
+  /// y is left at the end, and the state ready for the step that would follow there.
+  void run(std::vector<double>& y, double* resolved, double* closure, double* blow_up_time,
+           const std::function<void()>& look_at_signals) {
+    for (std::size_t n = 0; n <= plan_.steps; ++n) {
+      const double t = plan_.start + static_cast<double>(n) * plan_.dt;
+      for (std::size_t i = 0; i < plan_.batch.columns; ++i)
+        rest_if_blown_up(y.data() + i * plan_.batch.d, t, blow_up_time[i]);
+      if (state_ && n < plan_.steps) state_->step(y, closure_);
+      if (state_ && n == plan_.steps)
+        runtime::State(*state_).step(y, closure_);  // the state itself stays before it
+      if (n % plan_.every == 0) record(n / plan_.every, y, resolved, closure, blow_up_time);
+      if (n < plan_.steps) advance(t, y);
+      if (n % steps_per_look == 0) look_at_signals();
+    }
+  }
+
+ private:
+  /// A column that has blown up is NaN in the results, and zero here: finite for the others' sake.
+  void rest_if_blown_up(double* y, double t, double& blow_up_time) const {
+    const bool sound =
+        std::all_of(y, y + plan_.batch.d, [](double v) { return std::abs(v) < blow_up_bound; });
+    if (!sound && std::isnan(blow_up_time)) blow_up_time = t;
+    if (!std::isnan(blow_up_time)) std::fill_n(y, plan_.batch.d, 0.0);
+  }
+
+  void record(std::size_t row, const std::vector<double>& y, double* resolved, double* closure,
+              const double* blow_up_time) const {
+    const std::size_t d = plan_.batch.d, times = plan_.times();
+    for (std::size_t i = 0; i < plan_.batch.columns; ++i) {
+      const bool lost = !std::isnan(blow_up_time[i]);
+      for (std::size_t v = 0; v < d; ++v) resolved[(i * times + row) * d + v] = lost ? nan : y[i * d + v];
+      for (std::size_t j = 0; j < c_; ++j)
+        closure[(i * times + row) * c_ + j] = lost ? nan : closure_[i * c_ + j];
+    }
+  }
+
+  void advance(double t, std::vector<double>& y) {
+    const std::size_t n = plan_.batch.size(), d = plan_.batch.d;
+    const auto rate = [&](std::size_t i) { return rates_.data() + i * n; };
+    for (std::size_t i = 0; i < held_rk4::stages; ++i) {
+      held_rk4::stage_state(i, n, plan_.dt, y.data(), i == 0 ? nullptr : rate(i - 1), stage_.data());
+      rhs_(t + held_rk4::a[i] * plan_.dt, stage_.data(), rate(i));
+      if (!state_) continue;
+      state_->closure_at(plan_.hold, held_rk4::a[i], closure_);
+      for (std::size_t column = 0; column < plan_.batch.columns; ++column)
+        for (std::size_t j = 0; j < c_; ++j)
+          rate(i)[column * d + plan_.targets[j]] += closure_[column * c_ + j];
+    }
+    held_rk4::finish(n, plan_.dt, {rate(0), rate(1), rate(2), rate(3)}, y.data());
+  }
+
+  Plan plan_;
+  BatchRhs rhs_;
+  runtime::State* state_;
+  std::size_t c_;
+  std::vector<double> closure_, stage_, rates_;
+};
+
+runtime::Hold hold_from(const std::string& name) {
+  if (name == "zero") return runtime::Hold::zero;
+  if (name == "linear") return runtime::Hold::linear;
+  throw UsageError("the hold is \"{}\", a rollout from Python has zero and linear", name);
+}
+
+/// The equations that the closure's components belong to.
+std::vector<std::size_t> targets_for(const Closure& closure, const PySystem* system,
+                                     const std::optional<std::vector<std::size_t>>& given) {
+  const std::size_t d = closure.model().inputs(), c = closure.model().outputs();
+  std::vector<std::size_t> targets;
+  if (given) {
+    targets = *given;
+  } else if (system) {
+    const auto own = system->system->closure_targets();
+    targets.assign(own.begin(), own.end());
+  } else if (c == d) {
+    for (std::size_t j = 0; j < c; ++j) targets.push_back(j);
+  } else {
+    throw UsageError(
+        "{}: has {} closure components for {} variables; say in `targets` to which equation each belongs",
+        closure.name(), c, d);
+  }
+  if (targets.size() != c)
+    throw UsageError("there are {} targets for {} closure components", targets.size(), c);
+  for (const std::size_t target : targets)
+    if (target >= d) throw UsageError("target {} is beyond the {} variables", target, d);
+  return targets;
+}
+
+void check_fits(const Closure& closure, std::size_t d, const PySystem* system) {
+  if (closure.model().inputs() != d)
+    throw UsageError("{}: reads {} variables, y0 has {}", closure.name(), closure.model().inputs(), d);
+  if (!system) return;
+  if (const std::string own = closure.model().system(); !own.empty() && own != system->system->name())
+    throw UsageError("{}: is a closure for {}, the right-hand side is that of {}", closure.name(), own,
+                     system->system->name());
+  if (closure.model().outputs() != system->system->closure_size())
+    throw UsageError("{}: has {} closure components, {} has {}", closure.name(), closure.model().outputs(),
+                     system->system->name(), system->system->closure_size());
+}
+
+struct Request {
+  double start, dt;
+  std::size_t steps, every;
+  std::optional<std::string> hold;
+  std::optional<std::vector<std::size_t>> targets;
+  bool continued;
+};
+
+/// y0 (d) or (columns, d)
+Result roll_out(const py::object& rhs, const Array& y0, Closure* closure, const Request& request) {
+  if (y0.ndim() < 1 || y0.ndim() > 2 || y0.size() == 0)
+    throw UsageError("y0 has shape {}, expected (variables,) or (columns, variables)", shape_text(y0));
+  const bool one = y0.ndim() == 1;
+  const Batch batch{static_cast<std::size_t>(one ? 1 : y0.shape(0)),
+                    static_cast<std::size_t>(y0.shape(y0.ndim() - 1))};
+  const PySystem* system = py::isinstance<PySystem>(rhs) ? rhs.cast<const PySystem*>() : nullptr;
+  if (system && system->system->resolved_size() != batch.d)
+    throw UsageError("y0 has {} variables, {} has {}", batch.d, system->system->name(),
+                     system->system->resolved_size());
+  if (system && !system->system->has_equations()) throw UsageError("recorded data come without equations");
+  if (!system && !py::isinstance<py::function>(rhs) && PyCallable_Check(rhs.ptr()) == 0)
+    throw UsageError("rhs is neither a function f(t, y) nor a mac.System nor the name of one");
+
+  Plan plan{batch, request.start, request.dt, request.steps, request.every, runtime::Hold::zero, {}};
+  std::unique_lock<std::mutex> claimed;
+  runtime::State* state = nullptr;
+  if (closure) {
+    check_fits(*closure, batch.d, system);
+    plan.targets = targets_for(*closure, system, request.targets);
+    plan.hold = request.hold ? hold_from(*request.hold) : closure->model().hold();
+    if (plan.hold == runtime::Hold::stage) hold_from("stage");  // says what can be had instead
+    if (!request.continued) closure->reset(batch.columns);
+    claimed = closure->claim();
+    state = &closure->state_for(batch.columns);
+  }
+
+  const auto columns = static_cast<py::ssize_t>(batch.columns),
+             times = static_cast<py::ssize_t>(plan.times());
+  Result result{make_array({columns, times, static_cast<py::ssize_t>(batch.d)}),
+                make_array({columns, times, static_cast<py::ssize_t>(state ? state->outputs() : 0)}),
+                make_array({columns})};
+  double* const resolved = result.resolved.mutable_data();
+  double* const closures = result.closure.mutable_data();
+  double* const blow_up_time = result.blow_up_time.mutable_data();
+  std::fill_n(blow_up_time, batch.columns, nan);
+  std::vector<double> y(y0.data(), y0.data() + y0.size());
+  if (system) {
+    Rollout rollout(std::move(plan), system_rhs(system->system, batch), state);
+    const py::gil_scoped_release release;
+    const InterruptScope interrupts;
+    rollout.run(y, resolved, closures, blow_up_time, [] { throw_if_interrupted(); });
+  } else {
+    std::vector<py::ssize_t> shape(y0.shape(), y0.shape() + y0.ndim());
+    Rollout rollout(std::move(plan),
+                    python_rhs(py::reinterpret_borrow<py::function>(rhs), batch, std::move(shape)), state);
+    rollout.run(y, resolved, closures, blow_up_time, [] {
+      if (PyErr_CheckSignals() != 0) throw py::error_already_set();
+    });
+  }
+  return result;
+}
+
+}  // namespace
+
+void bind_rollout(py::module_& module) {
+  module.def(
+      "roll_out",
+      [](const py::object& rhs, const Array& y0, double start, double dt, std::size_t steps,
+         std::size_t every, Closure* closure, std::optional<std::string> hold,
+         std::optional<std::vector<std::size_t>> targets, bool continued) {
+        const Result result = roll_out(
+            rhs, y0, closure, {start, dt, steps, every, std::move(hold), std::move(targets), continued});
+        return py::make_tuple(result.resolved, result.closure, result.blow_up_time);
+      },
+      py::arg("rhs"), py::arg("y0"), py::arg("start"), py::arg("dt"), py::arg("steps"), py::arg("every"),
+      py::arg("closure"), py::arg("hold"), py::arg("targets"), py::arg("continued"));
+}
+
+}  // namespace mac::python

@@ -1,0 +1,42 @@
+#include "data/split_writer.hpp"
+
+#include "data/split_group.hpp"
+
+namespace mac {
+
+namespace {
+
+h5::File& create_group(h5::File& file, const SplitPlan& split, double start_time, const DataPlan& data,
+                       const System& system) {
+  std::vector<std::string> labels(split.trajectories);
+  if (split.initial)
+    for (std::size_t i = 0; i < labels.size(); ++i) labels[i] = split.initial->label(i);
+  std::vector<double> time(split.intervals + 1);
+  for (std::size_t t = 0; t < time.size(); ++t)
+    time[t] = start_time + static_cast<double>(t) * data.closure_step();
+  create_split_group(file, split.name, labels, time, system.time_unit());
+  return file;
+}
+
+}  // namespace
+
+SplitWriter::SplitWriter(h5::File& file, const SplitPlan& split, double start_time, const DataPlan& data,
+                         const System& system)
+    : times_(split.intervals + 1),
+      d_(system.resolved_size()),
+      c_(system.closure_size()),
+      resolved_(create_series(create_group(file, split, start_time, data, system), split.name, "resolved",
+                              split.trajectories, times_, system.resolved_names())),
+      closure_(
+          create_series(file, split.name, "closure", split.trajectories, times_, system.closure_names())),
+      closure_mean_(create_series(file, split.name, "closure_mean", split.trajectories, times_ - 1,
+                                  system.closure_names())) {}
+
+void SplitWriter::write(std::size_t index, const double* resolved, const double* closure,
+                        const double* closure_mean) {
+  resolved_.write({index, 0, 0}, {1, times_, d_}, resolved);
+  closure_.write({index, 0, 0}, {1, times_, c_}, closure);
+  closure_mean_.write({index, 0, 0}, {1, times_ - 1, c_}, closure_mean);
+}
+
+}  // namespace mac

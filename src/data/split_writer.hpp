@@ -1,0 +1,23 @@
+// Writing one split of a data file, trajectory by trajectory.
+#pragma once
+
+#include <mac/data.hpp>
+
+#include "io/hdf5.hpp"
+
+namespace mac {
+
+class SplitWriter {
+ public:
+  SplitWriter(h5::File& file, const SplitPlan& split, double start_time, const DataPlan& data,
+              const System& system);
+
+  /// (n_time, d), (n_time, c), (n_time-1, c)
+  void write(std::size_t index, const double* resolved, const double* closure, const double* closure_mean);
+
+ private:
+  std::size_t times_, d_, c_;
+  h5::Dataset resolved_, closure_, closure_mean_;
+};
+
+}  // namespace mac

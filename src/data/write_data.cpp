@@ -1,0 +1,70 @@
+#include <algorithm>
+#include <cmath>
+#include <mac/data.hpp>
+#include <mac/error.hpp>
+#include <map>
+
+#include "data/provenance.hpp"
+#include "data/split_writer.hpp"
+#include "io/atomic_file.hpp"
+
+namespace mac {
+
+namespace {
+
+const SplitArrays& arrays_of(const SplitPlan& plan, const std::vector<SplitArrays>& splits) {
+  const auto found = std::ranges::find(splits, plan.name, &SplitArrays::name);
+  if (found == splits.end())
+    throw UsageError("data: the experiment has a split {}, which was not given", plan.name);
+  return *found;
+}
+
+void check(const SplitPlan& plan, const char* array, std::span<const double> values, std::size_t times,
+           std::size_t variables) {
+  const std::size_t expected = plan.trajectories * times * variables;
+  if (values.size() != expected)
+    throw UsageError("data: {} of split {} has {} numbers, expected ({}, {}, {})", array, plan.name,
+                     values.size(), plan.trajectories, times, variables);
+  const auto bad = std::ranges::find_if_not(values, [](double value) { return std::isfinite(value); });
+  if (bad == values.end()) return;
+  const auto at = static_cast<std::size_t>(bad - values.begin());
+  throw UsageError("data: {} of split {} is {} in trajectory {} at time {}, variable {}", array, plan.name,
+                   *bad, at / (times * variables), at / variables % times, at % variables);
+}
+
+}  // namespace
+
+void write_data(const Experiment& experiment, const std::vector<SplitArrays>& splits,
+                const std::string& path) {
+  const DataPlan& data = experiment.data;
+  const System& system = *experiment.system;
+  const std::size_t d = system.resolved_size(), c = system.closure_size();
+  for (const SplitArrays& given : splits)
+    if (std::ranges::find(data.splits, given.name, &SplitPlan::name) == data.splits.end())
+      throw UsageError("data: the experiment has no split {}", given.name);
+  for (const SplitPlan& plan : data.splits) {
+    const SplitArrays& arrays = arrays_of(plan, splits);
+    check(plan, "resolved", arrays.resolved, plan.intervals + 1, d);
+    check(plan, "closure", arrays.closure, plan.intervals + 1, c);
+    check(plan, "closure_mean", arrays.closure_mean, plan.intervals, c);
+  }
+
+  AtomicFile target(path);
+  h5::File file = h5::File::create(target.temporary_path());
+  write_provenance(file, "data", experiment);
+  std::map<std::string, double> end_times;
+  for (const SplitPlan& plan : data.splits) {
+    const SplitArrays& arrays = arrays_of(plan, splits);
+    const double start_time = plan.continues ? end_times.at(*plan.continues) : 0;
+    end_times[plan.name] = start_time + plan.horizon;
+    SplitWriter writer(file, plan, start_time, data, system);
+    const std::size_t times = plan.intervals + 1;
+    for (std::size_t i = 0; i < plan.trajectories; ++i)
+      writer.write(i, arrays.resolved.data() + i * times * d, arrays.closure.data() + i * times * c,
+                   arrays.closure_mean.data() + i * (times - 1) * c);
+  }
+  file.close();
+  target.commit();
+}
+
+}  // namespace mac

@@ -1,0 +1,182 @@
+"""Closures stepped from Python: the library's numbers, exact restarts, threads, and wrong use."""
+
+import copy
+import os
+import pickle
+import random
+import threading
+from concurrent.futures import ThreadPoolExecutor
+
+import h5py
+import numpy as np
+import pytest
+from conftest import read_safetensors, write_safetensors
+
+import mac
+
+GOLDEN = os.environ["MAC_TEST_DATA"]
+
+
+def golden_closure(folder, name):
+    """A model file of the golden weights alone, and the golden tensors."""
+    tensors = read_safetensors(f"{GOLDEN}/{name}.safetensors")
+    path = folder / f"{name}.safetensors"
+    write_safetensors(path, {key[8:]: value for key, value in tensors.items() if key.startswith("weights.")})
+    return mac.load(path), tensors
+
+
+@pytest.fixture
+def closure(model):
+    return mac.load(model)
+
+
+@pytest.fixture(scope="module")
+def states(data):
+    """(trajectories, times, variables)"""
+    return mac.read_data(data)["test"].resolved
+
+
+def test_steps_equal_mac_predict_to_the_last_bit(program, folder, model, data, states):
+    program("predict", model, "--input", data, "-o", folder / "predicted.h5", "--mode", "step", "--quiet")
+    with h5py.File(folder / "predicted.h5") as file:
+        expected = file["test/closure"][:]
+    one_by_one = mac.load(model)
+    stepped = np.stack([one_by_one.step(states[:, t]) for t in range(states.shape[1])], axis=1)
+    np.testing.assert_array_equal(stepped[:, : expected.shape[1]], expected)
+    np.testing.assert_array_equal(mac.load(model).sequence(states), stepped)
+    np.testing.assert_array_equal(mac.load(model).sequence(states[2]), stepped[2])
+
+
+@pytest.mark.parametrize("name", ["tiny_mamba", "burgers_mamba", "burgers_gru", "lorenz96_mamba"])
+@pytest.mark.parametrize("precision, tolerance", [("float32", 2e-6), ("float64", 1e-12)])
+def test_a_file_of_a_state_dict_gives_the_golden_outputs(tmp_path, name, precision, tolerance):
+    _, tensors = golden_closure(tmp_path, name)
+    closure = mac.load(tmp_path / f"{name}.safetensors", precision)
+    out = closure.sequence(tensors["x"])
+    # As the engines' golden tests: what a float network rounds, and a double one.
+    assert np.linalg.norm(out - tensors["out"]) < tolerance * np.linalg.norm(tensors["out"])
+
+
+def test_a_column_does_not_depend_on_the_others(closure, model, states):
+    together = closure.sequence(states)
+    for i in range(len(states)):
+        np.testing.assert_array_equal(mac.load(model).sequence(states[i]), together[i])
+
+
+def test_arrays_of_any_kind_are_read(closure, states):
+    expected = closure.clone().step(states[:, 0])
+    fortran = np.asfortranarray(states[:, 0])
+    reversed_view = states[::-1, 0][::-1]
+    for y in [fortran, reversed_view, states[:, 0].tolist()]:
+        np.testing.assert_array_equal(closure.clone().step(y), expected)
+
+
+def test_a_restart_at_a_random_step_is_exact(closure, model, states):
+    whole = closure.clone().sequence(states)
+    at = random.Random(7).randrange(1, states.shape[1] - 1)
+    closure.sequence(states[:, :at])
+    restored = mac.load(model)
+    restored.state = closure.state
+    assert (restored.columns, restored.steps) == (len(states), at)
+    for again in [restored, closure.clone(), copy.deepcopy(closure), pickle.loads(pickle.dumps(closure))]:
+        np.testing.assert_array_equal(again.sequence(states[:, at:]), whole[:, at:])
+    closure.reset()
+    assert (closure.columns, closure.steps) == (0, 0)
+    np.testing.assert_array_equal(closure.sequence(states), whole)
+
+
+def test_a_pickled_closure_at_rest_starts_at_rest(closure, states):
+    again = pickle.loads(pickle.dumps(closure))
+    np.testing.assert_array_equal(again.step(states[0, 0]), closure.step(states[0, 0]))
+
+
+def test_sixty_four_threads_on_one_model_give_the_serial_answer(closure, states):
+    expected = closure.clone().sequence(states)
+    with ThreadPoolExecutor(64) as pool:
+        for result in pool.map(lambda _: closure.clone().sequence(states), range(64)):
+            np.testing.assert_array_equal(result, expected)
+
+
+def test_two_threads_on_one_state_are_told_so(model):
+    closure = mac.load(model)
+    long = np.zeros((100_000, closure.inputs))
+    worker = threading.Thread(target=closure.sequence, args=(long,))
+    worker.start()
+    with pytest.raises(mac.UsageError, match="clone"):
+        while worker.is_alive():
+            closure.step(long[0])
+    worker.join()
+
+
+def test_a_closure_says_what_it_is(closure):
+    assert closure.kind == "mamba" and closure.system == "burgers"
+    assert closure.input_names == ["phi1", "phi2", "phi3", "psi1", "psi2", "psi3"]
+    assert closure.closure_step == pytest.approx(0.01) and closure.hold == "linear" and closure.target == "instant"
+    assert closure.normalisation["input_scale"].shape == (6,)
+    assert "mamba" in repr(closure) and closure.metadata("recipe") == "fast" and closure.metadata("none") is None
+
+
+@pytest.mark.parametrize("y", [None, 1.0, [], np.zeros(5), np.zeros((2, 7)), np.zeros((2, 2, 6))])
+def test_a_state_of_the_wrong_size_is_refused(closure, y):
+    with pytest.raises(mac.UsageError, match="expected \\(6,\\) or \\(columns, 6\\)"):
+        closure.step(y)
+
+
+@pytest.mark.parametrize("y", ["text", object(), {"a": 1}])
+def test_what_is_no_array_is_refused(closure, y):
+    with pytest.raises((TypeError, ValueError)):
+        closure.step(y)
+
+
+def test_a_state_that_is_not_finite_is_refused_and_changes_nothing(closure, states):
+    expected = closure.clone().step(states[:, 0])
+    for bad in [np.nan, np.inf]:
+        y = states[:, 0].copy()
+        y[3, 2] = bad
+        with pytest.raises(mac.Error, match="3.*2|2.*3"):
+            closure.step(y)
+    np.testing.assert_array_equal(closure.step(states[:, 0]), expected)
+
+
+def test_another_number_of_columns_is_refused(closure, states):
+    closure.step(states[:, 0])
+    with pytest.raises(mac.UsageError, match="remembers 5 columns"):
+        closure.step(states[:2, 0])
+
+
+def test_a_state_of_another_model_is_refused(closure, states, tmp_path):
+    other, _ = golden_closure(tmp_path, "burgers_mamba")
+    other.step(states[:, 0])
+    closure.step(states[:, 0])
+    before = closure.state
+    for foreign in [other.state, before[:-1], before[:20], b"x", b"\xff" * 100, before[:-9] + b"123456789"]:
+        with pytest.raises(mac.UsageError):
+            closure.state = foreign
+        assert closure.state == before
+    with pytest.raises(TypeError):
+        closure.state = None
+
+
+def test_files_that_are_no_models_are_named(tmp_path, data):
+    with pytest.raises(mac.Error, match="none.safetensors: cannot be read"):
+        mac.load(tmp_path / "none.safetensors")
+    (tmp_path / "text.safetensors").write_text("not a model at all")
+    with pytest.raises(mac.Error, match="text.safetensors"):
+        mac.load(tmp_path / "text.safetensors")
+    with pytest.raises(mac.Error, match="data.h5"):
+        mac.load(data)
+    with pytest.raises(mac.UsageError, match="float32 or float64"):
+        mac.load(os.environ["MAC_TEST_DATA"] + "/tiny_mamba.safetensors", "float16")
+
+
+def test_the_zoo_is_searched_by_name(model, tmp_path, monkeypatch):
+    (tmp_path / "burgers.safetensors").write_bytes(model.read_bytes())
+    monkeypatch.setenv("MAC_ZOO", str(tmp_path))
+    assert mac.load("burgers").system == "burgers"
+    with pytest.raises(mac.UsageError, match="zoo, which has .*burgers"):
+        mac.load("burger")
+
+
+def test_errors_are_also_those_of_python():
+    assert issubclass(mac.Error, RuntimeError) and issubclass(mac.UsageError, ValueError)
+    assert issubclass(mac.UsageError, mac.Error)

@@ -1,0 +1,49 @@
+"""The package as pip installs it."""
+
+import inspect
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import mac
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+def test_pip_installs_it_offline(tmp_path):
+    command = [sys.executable, "-m", "pip", "install", "--no-build-isolation", "--no-deps", "--no-index", "-q"]
+    # The build folder of these tests has the compiled module; without it pip would compile the library again.
+    environment = {**os.environ, "MAC_BUILD_DIR": os.environ["MAC_BUILD_DIR"], "PIP_DISABLE_PIP_VERSION_CHECK": "1"}
+    copy = tmp_path / "source"  # setuptools writes beside the sources
+    copy.mkdir()
+    for name in ["pyproject.toml", "setup.py", "README.md", "CMakeLists.txt", "bindings"]:
+        os.symlink(ROOT / name, copy / name)
+    done = subprocess.run(
+        [*command, "--target", tmp_path / "site", copy], env=environment, capture_output=True, text=True
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    program = "import mac; print(mac.__version__, mac.__file__)"
+    environment = {**os.environ, "PYTHONPATH": str(tmp_path / "site")}
+    found = subprocess.run([sys.executable, "-c", program], env=environment, capture_output=True, text=True)
+    assert found.stdout.split() == [mac.__version__, str(tmp_path / "site/mac/__init__.py")], found.stderr
+    for name in ["py.typed", "_mac.pyi"]:
+        assert (tmp_path / "site/mac" / name).exists()
+
+
+def test_everything_public_is_documented_and_typed():
+    for name in mac.__all__:
+        thing = getattr(mac, name)
+        if name != "__version__":
+            assert inspect.getdoc(thing), name
+        if inspect.isfunction(thing):
+            hints = inspect.signature(thing)
+            assert hints.return_annotation is not inspect.Signature.empty, name
+            assert all(p.annotation is not inspect.Parameter.empty for p in hints.parameters.values()), name
+
+
+def test_the_stub_has_what_the_module_has():
+    stub = (Path(mac.__file__).parent / "_mac.pyi").read_text()
+    for name, thing in vars(mac.Closure).items():
+        if not name.startswith("_"):
+            assert f"def {name}(" in stub or f"    {name}:" in stub, name

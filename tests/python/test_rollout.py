@@ -1,0 +1,154 @@
+"""Rollouts from Python: the program's numbers with a built-in system, the same with a Python function."""
+
+import os
+import signal
+import threading
+import time
+
+import numpy as np
+import pytest
+
+import mac
+
+
+@pytest.fixture
+def closure(model):
+    return mac.load(model)
+
+
+@pytest.fixture(scope="module")
+def test_split(data):
+    return mac.read_data(data)["test"]
+
+
+@pytest.mark.parametrize("hold", ["zero", "linear"])
+def test_a_built_in_system_gives_mac_rollout_to_the_last_bit(program, folder, model, data, test_split, closure, hold):
+    path = folder / f"{hold}.h5"
+    program("rollout", model, "--data", data, "-o", path, "--hold", hold, "--quiet")
+    expected = mac.read_rollout(path)["test"]
+    run = mac.rollout("burgers", test_split.resolved[:, 0], test_split.time, closure, hold=hold)
+    np.testing.assert_array_equal(run.resolved, expected.resolved)
+    np.testing.assert_array_equal(run.closure, expected.closure)
+    assert np.all(np.isnan(run.blow_up_time))
+
+
+def test_a_python_function_gives_the_same(test_split, closure):
+    y0, t = test_split.resolved[:, 0], test_split.time
+    system = mac.System("burgers")
+    expected = mac.rollout(system, y0, t, closure)
+    run = mac.rollout(lambda _, y: system.reduced_rhs(y), y0, t, closure)
+    np.testing.assert_array_equal(run.resolved, expected.resolved)
+    np.testing.assert_array_equal(run.closure, expected.closure)
+
+
+def test_one_column_has_no_axis_of_columns(test_split, closure):
+    t = test_split.time
+    many = mac.rollout("burgers", test_split.resolved[:, 0], t, closure)
+    one = mac.rollout("burgers", test_split.resolved[1, 0], t, closure)
+    assert one.resolved.shape == (len(t), 6) and one.blow_up_time.shape == ()
+    np.testing.assert_array_equal(one.resolved, many.resolved[1])
+    shapes = set()
+    mac.rollout(lambda t, y: shapes.add(y.shape) or 0 * y, test_split.resolved[1, 0], t, closure)
+    assert shapes == {(6,)}
+
+
+def test_times_may_be_several_closure_steps_apart(test_split, closure):
+    y0, t = test_split.resolved[:, 0], test_split.time
+    fine = mac.rollout("burgers", y0, t, closure)
+    coarse = mac.rollout("burgers", y0, t[::5], closure)
+    np.testing.assert_array_equal(coarse.resolved, fine.resolved[:, ::5])
+    np.testing.assert_array_equal(coarse.closure, fine.closure[:, ::5])
+
+
+def test_a_continued_rollout_equals_an_uninterrupted_one(test_split, closure, model):
+    y0, t = test_split.resolved[:, 0], test_split.time
+    whole = mac.rollout("burgers", y0, t, closure)
+    first = mac.rollout("burgers", y0, t[:18], closure)
+    fresh = mac.load(model)
+    fresh.state = closure.state  # as a restarted program would
+    second = mac.rollout("burgers", first.resolved[:, -1], t[17:], fresh, continued=True)
+    np.testing.assert_array_equal(second.resolved, whole.resolved[:, 17:])
+    np.testing.assert_array_equal(second.closure, whole.closure[:, 17:])
+
+
+def test_without_a_closure_it_is_the_markovian_model(program, folder, data, test_split):
+    program("rollout", "markov", "--data", data, "-o", folder / "markov.h5", "--quiet")
+    expected = mac.read_rollout(folder / "markov.h5")["test"].resolved
+    run = mac.rollout("burgers", test_split.resolved[:, 0], test_split.time)
+    np.testing.assert_array_equal(run.resolved, expected)
+
+
+def test_rk4_converges_at_fourth_order_with_time_in_the_right_hand_side():
+    # dy/dt = -y + t, y(0) = 1: y(1) = 2/e
+    errors = []
+    for steps in [10, 20]:
+        run = mac.rollout(lambda t, y: t - y, [1.0], np.linspace(0, 1, steps + 1))
+        errors.append(abs(run.resolved[-1, 0] - 2 / np.e))
+    assert 14 < errors[0] / errors[1] < 18  # 2^4 = 16, and the next order
+
+
+def test_a_column_that_blows_up_is_reported_and_the_others_go_on():
+    run = mac.rollout(lambda t, y: y**2, [[1.0], [-1.0]], np.linspace(0, 2, 201))
+    assert 0.9 < run.blow_up_time[0] < 1.3 and np.isnan(run.blow_up_time[1])
+    assert np.isnan(run.resolved[0, -1, 0]) and run.resolved[1, -1, 0] == pytest.approx(-1 / 3, rel=1e-6)
+
+
+def test_closure_components_go_to_their_equations(tmp_path):
+    rng = np.random.default_rng(0)
+    y = np.cumsum(rng.normal(size=(4, 30, 3)), axis=1)
+    closure = mac.fit(tmp_path / "m.safetensors", y, y[:, :, 1:2], 0.1, targets=[2], steps=2, d_model=3, blocks=1)
+    t = np.linspace(0, 0.1, 2)
+    run = mac.rollout(lambda t, y: 0 * y, np.ones(3), t, closure, targets=[2], hold="zero")
+    np.testing.assert_allclose(run.resolved[1], [1, 1, 1 + 0.1 * run.closure[0, 0]], rtol=1e-15)
+    with pytest.raises(mac.UsageError, match="targets"):
+        mac.rollout(lambda t, y: 0 * y, np.ones(3), t, closure)
+
+
+@pytest.mark.parametrize(
+    "arguments, message",
+    [
+        (dict(rhs="burger"), 'did you mean "burgers"'),
+        (dict(rhs=3), "neither a function"),
+        (dict(rhs=None), "neither a function"),
+        (dict(rhs=lambda t, y: y[:1]), "gave the shape"),
+        (dict(rhs=lambda t, y: None), "right-hand side gave"),
+        (dict(rhs="kdv"), "is a closure for burgers"),
+        (dict(y0=np.ones(5)), "5"),
+        (dict(y0=np.full(6, np.nan)), "not finite"),
+        (dict(y0=np.ones((1, 1, 6))), "y0 has shape"),
+        (dict(t=[0.0]), "at least two times"),
+        (dict(t=[0, 0.01, 0.03]), "equal steps"),
+        (dict(t=[0, 0.015]), "no multiple of the closure step"),
+        (dict(t=[0, np.nan]), "not finite"),
+        (dict(hold="stage"), "zero and linear"),
+        (dict(targets=[0, 1]), "2 targets for 6"),
+        (dict(targets=[0, 1, 2, 3, 4, 6]), "target 6"),
+    ],
+)
+def test_wrong_use_gets_a_sentence(closure, arguments, message):
+    right = dict(rhs="burgers", y0=np.ones(6), t=[0, 0.01], closure=closure)
+    with pytest.raises(mac.UsageError, match=message):
+        mac.rollout(**{**right, **arguments})
+
+
+def test_an_exception_in_the_right_hand_side_comes_through(closure):
+    def rhs(t, y):
+        raise ZeroDivisionError("mine")
+
+    with pytest.raises(ZeroDivisionError, match="mine"):
+        mac.rollout(rhs, np.ones(6), [0, 0.01], closure)
+
+
+@pytest.mark.parametrize("rhs", ["burgers", lambda t, y: 0 * y])
+def test_ctrl_c_stops_a_rollout(closure, rhs):
+    timer = threading.Timer(0.3, os.kill, (os.getpid(), signal.SIGINT))
+    timer.start()
+    began = time.monotonic()
+    with pytest.raises(KeyboardInterrupt):
+        mac.rollout(rhs, np.zeros((50, 6)), [0, 1e4], closure)  # a million steps
+        time.sleep(10)
+    assert time.monotonic() - began < 5
+    timer.join()
+    with pytest.raises(KeyboardInterrupt):  # Python's own handler is back
+        os.kill(os.getpid(), signal.SIGINT)
+        time.sleep(1)

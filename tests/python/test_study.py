@@ -1,0 +1,189 @@
+"""Data sets, training and whole studies from Python."""
+
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+
+import h5py
+import numpy as np
+import pytest
+from conftest import STUDY
+
+import mac
+
+
+def test_a_data_file_is_read_as_arrays(data):
+    dataset = mac.read_data(data)
+    assert list(dataset) == ["train", "validation", "test"] and "ood" not in dataset and len(dataset) == 3
+    assert dataset.experiment.system.name == "burgers" and dataset.experiment.closure_step == pytest.approx(0.01)
+    with h5py.File(data) as file:
+        for name, split in dataset.items():
+            for key in ["time", "resolved", "closure", "closure_mean"]:
+                np.testing.assert_array_equal(getattr(split, key), file[name][key][:])
+
+
+def test_written_data_are_read_back(tmp_path, data, experiment):
+    original = mac.read_data(data)
+    mac.write_data(tmp_path / "copy.h5", experiment, dict(original))
+    again = mac.read_data(tmp_path / "copy.h5")
+    for name in original:
+        for key, value in vars(original[name]).items():
+            np.testing.assert_array_equal(vars(again[name])[key], value)
+    assert again.experiment.text == experiment.text
+
+
+def test_wrong_data_are_named(tmp_path, data, experiment):
+    splits = {name: vars(split) for name, split in mac.read_data(data).items()}
+    path = tmp_path / "wrong.h5"
+
+    def expect(message, **changes):
+        with pytest.raises(mac.UsageError, match=message):
+            mac.write_data(path, experiment, {**splits, **changes})
+
+    test = splits["test"]
+    expect("resolved of split test has .* expected \\(5, 51, 6\\)", test={**test, "resolved": test["resolved"][:, :, :5]})
+    expect("trajectories and times", test={**test, "closure": test["closure"][:, :-1]})
+    expect("no split ood", ood=test)
+    expect("has no closure", test={"resolved": test["resolved"]})
+    nan = test["closure"].copy()
+    nan[1, 2, 3] = np.nan
+    expect("closure of split test is nan in trajectory 1 at time 2, variable 3", test={**test, "closure": nan})
+    with pytest.raises(mac.UsageError, match="split test, which was not given"):
+        mac.write_data(path, experiment, {"train": splits["train"], "validation": splits["validation"]})
+    assert not path.exists()
+
+
+def test_files_that_are_no_data_are_named(tmp_path, model):
+    with pytest.raises(mac.Error, match="none.h5"):
+        mac.read_data(tmp_path / "none.h5")
+    with pytest.raises(mac.Error, match="mac.safetensors"):
+        mac.read_data(model)
+    with pytest.raises(mac.UsageError, match='line|:1:|did you mean "burgers"'):
+        mac.Experiment('[system]\nname = "burger"\n')
+    with pytest.raises(mac.UsageError, match="not NoneType"):
+        mac.generate(None, tmp_path / "x.h5")
+
+
+def test_training_gives_the_bytes_of_mac_train(program, folder, data, model):
+    program("train", folder / "study.toml", "--data", data, "-o", folder / "program.safetensors", "--quiet")
+    assert (folder / "program.safetensors").read_bytes() == model.read_bytes()
+
+
+def test_ctrl_c_in_training_keeps_a_checkpoint_that_resumes_to_the_same_bytes(tmp_path, data, program):
+    text = STUDY.replace("steps = 12", "steps = 1500").replace("validate_every = 6", "validate_every = 500")
+    (tmp_path / "long.toml").write_text(text)
+    experiment = mac.Experiment.read(tmp_path / "long.toml")
+    path = tmp_path / "mac.safetensors"
+    timer = threading.Timer(0.5, os.kill, (os.getpid(), signal.SIGINT))
+    timer.start()
+    with pytest.raises(KeyboardInterrupt):
+        mac.train(experiment, data, path, threads=1)
+        time.sleep(10)
+    timer.join()
+    assert (tmp_path / "mac.checkpoint.safetensors").exists() and not path.exists()
+    mac.train(experiment, data, path, threads=1, resume=True)
+    program("train", tmp_path / "long.toml", "--data", data, "-o", tmp_path / "whole.safetensors", "--quiet")
+    assert path.read_bytes() == (tmp_path / "whole.safetensors").read_bytes()
+
+
+def test_other_threads_run_during_training(tmp_path, data):
+    experiment = mac.Experiment(STUDY.replace("steps = 12", "steps = 200"))
+    worker = threading.Thread(target=mac.train, args=(experiment, data, tmp_path / "m.safetensors"))
+    worker.start()
+    turns = 0
+    while worker.is_alive():
+        time.sleep(0.001)
+        turns += 1
+    assert turns > 20  # with the GIL held there would be hardly any
+
+
+def test_fit_learns_a_closure_from_arrays(tmp_path):
+    # Slow x, fast hidden z that relaxes to x^2: dx/dt = -x + z, dz/dt = (x^2 - z)/0.2; the closure of x is z.
+    rng = np.random.default_rng(1)
+    x, z, dt = rng.uniform(-1, 1, 60), np.zeros(60), 0.05
+    xs, zs = [], []
+    for _ in range(41):
+        xs.append(x), zs.append(z)
+        for _ in range(10):
+            x, z = x + dt / 10 * (z - x), z + dt / 10 * (x**2 - z) / 0.2
+    resolved, closure = np.stack(xs, 1)[:, :, None], np.stack(zs, 1)[:, :, None]
+    network = mac.fit(
+        tmp_path / "fast.safetensors", resolved[:50], closure[:50], dt, names=["x"], steps=400, d_model=8, blocks=1
+    )
+    assert network.input_names == ["x"] and network.closure_step == dt and network.system == "recorded"
+    predicted = network.sequence(resolved[50:])
+    error = np.linalg.norm(predicted - closure[50:]) / np.linalg.norm(closure[50:])
+    assert error < 0.1  # a network that learned nothing is at 1 or so; this one at 0.03
+    network.reset()
+    run = mac.rollout(lambda t, y: -y, resolved[50:, 0], dt * np.arange(41), network)
+    error = np.linalg.norm(run.resolved - resolved[50:]) / np.linalg.norm(resolved[50:])
+    markov = mac.rollout(lambda t, y: -y, resolved[50:, 0], dt * np.arange(41)).resolved
+    assert error < 0.3 * np.linalg.norm(markov - resolved[50:]) / np.linalg.norm(resolved[50:])
+
+
+def test_fit_says_what_is_wrong_with_its_arrays(tmp_path):
+    y = np.zeros((4, 10, 2))
+    wrong = [
+        (dict(resolved=y[0], closure=y), "expected \\(trajectories, times, variables\\)"),
+        (dict(resolved=y, closure=y[:, :5]), "trajectories and times must be the same"),
+        (dict(resolved=y, closure=y[:, :, :1]), "targets"),
+        (dict(resolved=y, closure=y, targets=[0, 2]), "targets is"),
+        (dict(resolved=y, closure=y, names=["a"]), "1 names for 2"),
+        (dict(resolved=y[:1], closure=y[:1]), "leave none for validation"),
+        (dict(resolved=y, closure=y, kind="lstm"), "kind"),
+        (dict(resolved=y, closure=y, training={"stepz": 3}), 'did you mean "steps"'),
+        (dict(resolved=y, closure=y, training={"select": "rollout"}), "cannot be rolled out"),
+        (dict(resolved=y, closure=y, training={"loss": "step"}), "no equations"),
+        (dict(resolved=y, closure=y, training={"hold": object()}), "a setting is a object"),
+    ]
+    for arguments, message in wrong:
+        with pytest.raises(mac.UsageError, match=message):
+            mac.fit(tmp_path / "m.safetensors", dt=0.1, **arguments)
+
+
+def test_recorded_data_are_not_simulated_or_rolled_out(tmp_path):
+    text = '[system]\nname = "recorded"\nresolved = ["x"]\n[data]\ndt = 0.1\n[data.test]\ntrajectories = 1\nhorizon = 1\n'
+    with pytest.raises(mac.UsageError, match="without equations"):
+        mac.generate(mac.Experiment(text), tmp_path / "x.h5")
+    arrays = {"test": {"resolved": np.zeros((1, 11, 1)), "closure": np.zeros((1, 11, 1))}}
+    mac.write_data(tmp_path / "x.h5", mac.Experiment(text), arrays)
+    with pytest.raises(mac.UsageError, match="without equations"):
+        mac.rollout_data("markov", tmp_path / "x.h5", tmp_path / "y.h5")
+
+
+def test_a_rollout_file_is_read_and_evaluated(folder, model, data):
+    mac.rollout_data(model, data, folder / "r.h5", threads=1)
+    mac.rollout_data("markov", data, folder / "m.h5", threads=1)
+    split = mac.read_rollout(folder / "r.h5")["test"]
+    np.testing.assert_array_equal(split.true_resolved, mac.read_data(data)["test"].resolved)
+    metrics = mac.evaluate([folder / "r.h5", folder / "m.h5"])
+    assert set(metrics["models"]) == {"mac", "markov"}
+
+
+def test_a_whole_study_runs_once(tmp_path, experiment):
+    first = mac.run(experiment, tmp_path / "run", threads=1)
+    assert first.done == 7 and set(first.metrics["models"]) == {"mac", "markov", "exact"}
+    assert os.path.exists(first.report)
+    assert mac.run(experiment, tmp_path / "run", threads=1).kept == 7
+    with pytest.raises(mac.UsageError, match="model"):
+        mac.train(experiment, tmp_path / "run/data.h5", tmp_path / "x.safetensors", "other")
+
+
+def test_ctrl_c_ends_a_script_as_python_does(tmp_path, data):
+    script = f"""
+import mac
+experiment = mac.Experiment({STUDY.replace("steps = 12", "steps = 1000000")!r})
+print("ready", flush=True)
+mac.train(experiment, {str(data)!r}, {str(tmp_path / "m.safetensors")!r})
+"""
+    process = subprocess.Popen(
+        [sys.executable, "-c", script], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
+    assert process.stdout.readline() == "ready\n"
+    time.sleep(0.5)
+    process.send_signal(signal.SIGINT)
+    _, errors = process.communicate(timeout=20)
+    assert "KeyboardInterrupt" in errors and process.returncode == -signal.SIGINT
