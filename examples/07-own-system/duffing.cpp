@@ -6,6 +6,7 @@
 // Resolved: x, v. Reduced model: the same without q. Closure of the equation of v: k q, an echo of x's past.
 #include <fmt/format.h>
 
+#include <mac/error.hpp>
 #include <mac/own_system.hpp>
 #include <mac/run.hpp>
 

@@ -105,7 +105,9 @@ TEST(System, NamesItsVariablesInOrder) {
   EXPECT_EQ(make("name = 'power_grid'")->closure_names(), (std::vector<std::string>{"C_omega1", "C_omega2"}));
   EXPECT_EQ(make("name = 'lorenz96'\nN = 4")->resolved_names(),
             (std::vector<std::string>{"X1", "X2", "X3", "X4"}));
-  EXPECT_EQ(system_names(), (std::vector<std::string>{"burgers", "kdv", "lorenz96", "power_grid"}));
+  auto names = system_names();
+  names.resize(5);  // a test's own may follow
+  EXPECT_EQ(names, (std::vector<std::string>{"burgers", "kdv", "lorenz96", "power_grid", "recorded"}));
 }
 
 }  // namespace

@@ -92,7 +92,7 @@ void Closure::restore(const py::bytes& saved) {
   state_.emplace(std::move(restored));
 }
 
-py::array Closure::step(const Array& y) {
+Array Closure::step(const Array& y) {
   const auto inputs = static_cast<py::ssize_t>(model_->inputs()),
              outputs = static_cast<py::ssize_t>(model_->outputs());
   const bool one = y.ndim() == 1;
@@ -106,10 +106,10 @@ py::array Closure::step(const Array& y) {
   const auto in = view(y);
   const MaybeRelease release(columns >= worth_releasing);
   state.step(in, out);
-  return std::move(closure);
+  return closure;
 }
 
-py::array Closure::sequence(const Array& y) {
+Array Closure::sequence(const Array& y) {
   const auto inputs = static_cast<py::ssize_t>(model_->inputs()),
              outputs = static_cast<py::ssize_t>(model_->outputs());
   const bool one = y.ndim() == 2;
@@ -131,7 +131,7 @@ py::array Closure::sequence(const Array& y) {
                out + static_cast<std::ptrdiff_t>(t) * outputs, {1, width * outputs});
     if (t % 64 == 0) throw_if_interrupted();
   }
-  return std::move(closure);
+  return closure;
 }
 
 namespace {

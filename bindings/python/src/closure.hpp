@@ -28,9 +28,9 @@ class Closure {
   void restore(const py::bytes& saved);
 
   /// y (inputs) or (columns, inputs) -> closure of the same form
-  py::array step(const Array& y);
+  Array step(const Array& y);
   /// y (time, inputs) or (columns, time, inputs), one step after the other
-  py::array sequence(const Array& y);
+  Array sequence(const Array& y);
 
   /// The state for this many columns, made when there is none yet. Throws UsageError if there is another.
   runtime::State& state_for(std::size_t columns);
