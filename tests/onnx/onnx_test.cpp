@@ -77,27 +77,48 @@ Steps engine_steps(const Model& model, std::size_t steps, std::size_t batch, con
   return out;
 }
 
-Steps runtime_steps(const Model& model, std::size_t steps, std::size_t batch, const std::vector<double>& x) {
+struct Case {
+  NetworkShape shape;
+  std::size_t steps, batch;
+  std::vector<double> inputs() const { return some_inputs(steps * batch * shape.d_in); }
+};
+
+/// Exports every network and runs all of them in one onnxruntime.
+std::vector<Steps> runtime_steps(const std::vector<Case>& cases) {
   const ScratchFolder folder;
-  save_model(model, folder.file("model.safetensors"));
-  const auto exported =
-      run_program(fmt::format("export {} -o {}", folder.file("model.safetensors"), folder.file("step.onnx")));
-  EXPECT_EQ(exported.exit_code, 0) << exported.output;
-  write_bytes(folder.file("x"), {reinterpret_cast<const char*>(x.data()), x.size() * sizeof(double)});
-  const auto ran =
-      run_command(fmt::format("node {}/run_steps.cjs {} {} {} {} {} {} {} 2>&1",
-                              MAC_SOURCE_FOLDER "/tests/onnx", folder.file("step.onnx"), folder.file("x"),
-                              folder.file("y"), steps, batch, model.shape.d_in, model.shape.state_size()));
+  const auto file = [&](std::size_t i, const char* name) {
+    return folder.file(fmt::format("{}.{}", i, name));
+  };
+  std::string command = "node " MAC_SOURCE_FOLDER "/tests/onnx/run_steps.cjs";
+  for (std::size_t i = 0; i < cases.size(); ++i) {
+    const auto& [shape, steps, batch] = cases[i];
+    save_model(some_model(shape), file(i, "safetensors"));
+    const auto exported =
+        run_program(fmt::format("export {} -o {}", file(i, "safetensors"), file(i, "onnx")));
+    EXPECT_EQ(exported.exit_code, 0) << exported.output;
+    const std::vector<double> x = cases[i].inputs();
+    write_bytes(file(i, "x"), {reinterpret_cast<const char*>(x.data()), x.size() * sizeof(double)});
+    command += fmt::format(" {} {} {} {} {} {} {}", file(i, "onnx"), file(i, "x"), file(i, "y"), steps, batch,
+                           shape.d_in, shape.state_size());
+  }
+  const auto ran = run_command(command + " 2>&1");
   EXPECT_EQ(ran.exit_code, 0) << ran.output;
-  const std::string bytes = read_bytes(folder.file("y"));
-  Steps out{std::vector<double>(steps * batch * model.shape.d_out),
-            std::vector<float>(batch * model.shape.state_size())};
-  const std::size_t closures = out.closure.size() * sizeof(double), states = out.state.size() * sizeof(float);
-  if (bytes.size() != closures + states)
-    throw Error("onnxruntime gave {} bytes, not {}", bytes.size(), closures + states);
-  std::memcpy(out.closure.data(), bytes.data(), closures);
-  std::memcpy(out.state.data(), bytes.data() + closures, states);
-  return out;
+
+  std::vector<Steps> all;
+  for (std::size_t i = 0; i < cases.size(); ++i) {
+    const auto& [shape, steps, batch] = cases[i];
+    const std::string bytes = read_bytes(file(i, "y"));
+    Steps out{std::vector<double>(steps * batch * shape.d_out),
+              std::vector<float>(batch * shape.state_size())};
+    const std::size_t closures = out.closure.size() * sizeof(double),
+                      states = out.state.size() * sizeof(float);
+    if (bytes.size() != closures + states)
+      throw Error("onnxruntime gave {} bytes, not {}", bytes.size(), closures + states);
+    std::memcpy(out.closure.data(), bytes.data(), closures);
+    std::memcpy(out.state.data(), bytes.data() + closures, states);
+    all.push_back(std::move(out));
+  }
+  return all;
 }
 
 template <class T>
@@ -111,29 +132,27 @@ double relative_distance(const std::vector<T>& a, const std::vector<T>& b) {
   return std::sqrt(difference / norm);
 }
 
+bool has_onnxruntime() {
+  return std::filesystem::exists(MAC_SOURCE_FOLDER "/tests/onnx/node_modules/onnxruntime-web") &&
+         run_command("node --version").exit_code == 0;
+}
+
 TEST(Onnx, RunsInOnnxruntimeAsInTheStepEngineOverManySteps) {
-  if (run_command(fmt::format("cd {} && node -e 'require(\"onnxruntime-web\")' 2>&1",
-                              MAC_SOURCE_FOLDER "/tests/onnx"))
-          .exit_code)
+  if (!has_onnxruntime())
     GTEST_SKIP() << "onnxruntime-web is not installed (scripts/setup does it): no exported network was run";
-  struct Case {
-    NetworkShape shape;
-    std::size_t steps, batch;
-  };
   const std::vector<Case> cases{{{LayerKind::mamba, 6, 6, 22, 4, 12}, 300, 3},  // Burgers
                                 {{LayerKind::gru, 6, 6, 25, 4, 0}, 300, 3},     // of about its size
                                 {{LayerKind::mamba, 3, 2, 17, 1, 5}, 20, 1},    // dt_rank 2, one block
                                 {{LayerKind::mamba, 8, 8, 40, 3, 16}, 5, 50}};
-  for (const auto& [shape, steps, batch] : cases) {
+  const std::vector<Steps> found = runtime_steps(cases);
+  for (std::size_t i = 0; i < cases.size(); ++i) {
+    const auto& [shape, steps, batch] = cases[i];
     SCOPED_TRACE(fmt::format("{} {} x{}", to_string(shape.kind), shape.d_model, batch));
-    const Model model = some_model(shape);
-    const auto x = some_inputs(steps * batch * shape.d_in);
-    const Steps expected = engine_steps(model, steps, batch, x);
-    const Steps found = runtime_steps(model, steps, batch, x);
+    const Steps expected = engine_steps(some_model(shape), steps, batch, cases[i].inputs());
     // Both are float32 networks that sum in different orders: the bound that every float engine here is held
     // to against float64 is 2e-6, so two of them may be twice that apart.
-    EXPECT_LT(relative_distance(found.closure, expected.closure), 4e-6);
-    EXPECT_LT(relative_distance(found.state, expected.state), 4e-6);
+    EXPECT_LT(relative_distance(found[i].closure, expected.closure), 4e-6);
+    EXPECT_LT(relative_distance(found[i].state, expected.state), 4e-6);
   }
 }
 

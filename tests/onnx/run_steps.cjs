@@ -1,12 +1,11 @@
-// node run_steps.cjs step.onnx inputs outputs STEPS BATCH D_IN STATE_SIZE
+// node run_steps.cjs (step.onnx INPUTS OUTPUTS STEPS BATCH D_IN STATE_SIZE)...
 //
-// inputs: float64 (STEPS, BATCH, D_IN). outputs: float64 closures (STEPS, BATCH, d_out), then the last state as float32.
+// INPUTS: float64 (STEPS, BATCH, D_IN). OUTPUTS: float64 closures (STEPS, BATCH, d_out), then the last state as float32.
 const fs = require("fs");
 const ort = require("onnxruntime-web");
 
-async function main([model, inputs, outputs, ...sizes]) {
+async function runSteps([model, inputs, outputs, ...sizes]) {
   const [steps, batch, inputSize, stateSize] = sizes.map(Number);
-  ort.env.wasm.numThreads = 1;
   const session = await ort.InferenceSession.create(fs.readFileSync(model));
   const raw = fs.readFileSync(inputs);
   const x = new Float64Array(raw.buffer, raw.byteOffset, steps * batch * inputSize);
@@ -20,6 +19,11 @@ async function main([model, inputs, outputs, ...sizes]) {
   }
   results.push(Buffer.from(state.data.slice().buffer));
   fs.writeFileSync(outputs, Buffer.concat(results));
+}
+
+async function main(arguments) {
+  ort.env.wasm.numThreads = 1;
+  for (let i = 0; i < arguments.length; i += 7) await runSteps(arguments.slice(i, i + 7));
 }
 
 main(process.argv.slice(2)).catch((error) => {

@@ -96,7 +96,7 @@ def test_a_column_that_blows_up_is_reported_and_the_others_go_on():
 def test_closure_components_go_to_their_equations(tmp_path):
     rng = np.random.default_rng(0)
     y = np.cumsum(rng.normal(size=(4, 30, 3)), axis=1)
-    closure = mac.fit(tmp_path / "m.safetensors", y, y[:, :, 1:2], 0.1, targets=[2], steps=2, d_model=3, blocks=1)
+    closure = mac.fit(tmp_path / "m.safetensors", y, y[:, :, 1:2], 0.1, targets=[2], steps=2, d_model=3, blocks=1, threads=1)
     t = np.linspace(0, 0.1, 2)
     run = mac.rollout(lambda t, y: 0 * y, np.ones(3), t, closure, targets=[2], hold="zero")
     np.testing.assert_allclose(run.resolved[1], [1, 1, 1 + 0.1 * run.closure[0, 0]], rtol=1e-15)

@@ -68,12 +68,12 @@ def test_files_that_are_no_data_are_named(tmp_path, model):
 
 
 def test_training_gives_the_bytes_of_mac_train(program, folder, data, model):
-    program("train", folder / "study.toml", "--data", data, "-o", folder / "program.safetensors", "--quiet")
+    program("train", folder / "study.toml", "--data", data, "-o", folder / "program.safetensors", "--threads", 1)
     assert (folder / "program.safetensors").read_bytes() == model.read_bytes()
 
 
 def test_ctrl_c_in_training_keeps_a_checkpoint_that_resumes_to_the_same_bytes(tmp_path, data, program):
-    text = STUDY.replace("steps = 12", "steps = 6000\ncheckpoint_every = 100").replace("every = 6\n", "every = 1000\n")
+    text = STUDY.replace("steps = 12", "steps = 1500\ncheckpoint_every = 20").replace("every = 6\n", "every = 1000\n")
     (tmp_path / "long.toml").write_text(text)
     experiment = mac.Experiment.read(tmp_path / "long.toml")
     path = tmp_path / "mac.safetensors"
@@ -92,13 +92,13 @@ def test_ctrl_c_in_training_keeps_a_checkpoint_that_resumes_to_the_same_bytes(tm
     killer.join()
     assert checkpoint.exists() and not path.exists()
     mac.train(experiment, data, path, threads=1, resume=True)
-    program("train", tmp_path / "long.toml", "--data", data, "-o", tmp_path / "whole.safetensors", "--quiet")
+    program("train", tmp_path / "long.toml", "--data", data, "-o", tmp_path / "whole.safetensors", "--threads", 1)
     assert path.read_bytes() == (tmp_path / "whole.safetensors").read_bytes()
 
 
 def test_other_threads_run_during_training(tmp_path, data):
     experiment = mac.Experiment(STUDY.replace("steps = 12", "steps = 200"))
-    worker = threading.Thread(target=mac.train, args=(experiment, data, tmp_path / "m.safetensors"))
+    worker = threading.Thread(target=mac.train, args=(experiment, data, tmp_path / "m.safetensors"), kwargs={"threads": 1})
     worker.start()
     turns = 0
     while worker.is_alive():
@@ -118,7 +118,7 @@ def test_fit_learns_a_closure_from_arrays(tmp_path):
             x, z = x + dt / 10 * (z - x), z + dt / 10 * (x**2 - z) / 0.2
     resolved, closure = np.stack(xs, 1)[:, :, None], np.stack(zs, 1)[:, :, None]
     network = mac.fit(
-        tmp_path / "fast.safetensors", resolved[:50], closure[:50], dt, names=["x"], steps=400, d_model=8, blocks=1
+        tmp_path / "fast.safetensors", resolved[:50], closure[:50], dt, names=["x"], steps=400, d_model=8, blocks=1, threads=1
     )
     assert network.input_names == ["x"] and network.closure_step == dt and network.system == "recorded"
     predicted = network.sequence(resolved[50:])
@@ -184,7 +184,7 @@ def test_ctrl_c_ends_a_script_as_python_does(tmp_path, data):
 import mac
 experiment = mac.Experiment({STUDY.replace("steps = 12", "steps = 1000000")!r})
 print("ready", flush=True)
-mac.train(experiment, {str(data)!r}, {str(tmp_path / "m.safetensors")!r})
+mac.train(experiment, {str(data)!r}, {str(tmp_path / "m.safetensors")!r}, threads=1)
 """
     process = subprocess.Popen(
         [sys.executable, "-c", script], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
