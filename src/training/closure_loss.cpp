@@ -25,7 +25,7 @@ class ClosureLoss final : public Loss<T> {
         input_factor_(reciprocals(context.normalisation.input_scale)),
         output_factor_(reciprocals(context.normalisation.output_scale)),
         relative_(weights == LossWeights::relative),
-        groups_(symmetry_groups(context.system, context.system.resolved_size())),
+        sizes_(context),
         engine_(engine) {}
 
   double evaluate(const T* parameters, const Batch& batch, T* gradient) override {
@@ -84,7 +84,7 @@ class ClosureLoss final : public Loss<T> {
     std::vector<double> squares(c);
     for (std::size_t row = b * size; row < (b + 1) * size; row += c)
       for (std::size_t j = 0; j < c; ++j) squares[j] += error(batch, row, j) * error(batch, row, j);
-    const std::vector<double> sizes = variable_sizes(batch, b);
+    const std::vector<double> sizes = sizes_.of(batch, b);
     double sum = 0;
     for (std::size_t j = 0; j < c; ++j) {
       const double norm = std::sqrt(squares[j] / rows + smallest_error * smallest_error);
@@ -95,22 +95,6 @@ class ClosureLoss final : public Loss<T> {
         d_y_[row + j] = static_cast<T>(slope * error(batch, row, j));
     }
     return sum;
-  }
-
-  /// Root mean squares of the resolved variables over sample b in units of their scale; variables that a
-  /// symmetry mixes share one.
-  std::vector<double> variable_sizes(const Batch& batch, std::size_t b) const {
-    const std::size_t d = inputs(), states = batch.shape.states;
-    std::vector<double> squares(d), members(d), sizes(d);
-    for (std::size_t i = b * states * d; i < (b + 1) * states * d; i += d)
-      for (std::size_t v = 0; v < d; ++v) {
-        const double value = batch.resolved[i + v] * input_factor_[v];
-        squares[groups_[v]] += value * value;
-      }
-    for (std::size_t v = 0; v < d; ++v) members[groups_[v]] += static_cast<double>(states);
-    for (std::size_t v = 0; v < d; ++v)
-      sizes[v] = std::sqrt(squares[groups_[v]] / members[groups_[v]] + smallest_size * smallest_size);
-    return sizes;
   }
 
   std::size_t inputs() const { return context_.normalisation.input_scale.size(); }
@@ -130,7 +114,7 @@ class ClosureLoss final : public Loss<T> {
   std::vector<double> weights_;
   std::vector<double> input_factor_, output_factor_;
   bool relative_;
-  std::vector<std::size_t> groups_;
+  VariableSizes sizes_;
   SequenceEngine<T>& engine_;
   std::unique_ptr<Tape> tape_;
   SequenceDims largest_;
@@ -139,6 +123,24 @@ class ClosureLoss final : public Loss<T> {
 };
 
 }  // namespace
+
+VariableSizes::VariableSizes(const LossContext& context)
+    : factor_(reciprocals(context.normalisation.input_scale)),
+      groups_(symmetry_groups(context.system, context.system.resolved_size())) {}
+
+std::vector<double> VariableSizes::of(const Batch& batch, std::size_t b) const {
+  const std::size_t d = factor_.size(), states = batch.shape.states;
+  std::vector<double> squares(d), members(d), sizes(d);
+  for (std::size_t i = b * states * d; i < (b + 1) * states * d; i += d)
+    for (std::size_t v = 0; v < d; ++v) {
+      const double value = batch.resolved[i + v] * factor_[v];
+      squares[groups_[v]] += value * value;
+    }
+  for (std::size_t v = 0; v < d; ++v) members[groups_[v]] += static_cast<double>(states);
+  for (std::size_t v = 0; v < d; ++v)
+    sizes[v] = std::sqrt(squares[groups_[v]] / members[groups_[v]] + smallest_size * smallest_size);
+  return sizes;
+}
 
 std::vector<double> component_weights(const LossContext& context, LossWeights kind) {
   const auto targets = context.system.closure_targets();
@@ -172,11 +174,11 @@ std::unique_ptr<Loss<T>> make_loss(const StagePlan& stage, const LossContext& co
     case LossKind::closure:
       return make_closure_loss(context, stage.loss_weights, engine);
     case LossKind::step:
-      return make_rollout_loss(context, 1, RolloutForm::sequence, engine);
+      return make_rollout_loss(context, 1, RolloutForm::sequence, stage.loss_weights, engine);
     case LossKind::rollout:
       break;
   }
-  return make_rollout_loss(context, stage.rollout_steps, stage.rollout_form, engine);
+  return make_rollout_loss(context, stage.rollout_steps, stage.rollout_form, stage.loss_weights, engine);
 }
 
 template std::unique_ptr<Loss<float>> make_loss(const StagePlan&, const LossContext&, SequenceEngine<float>&);

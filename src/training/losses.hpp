@@ -3,7 +3,8 @@
 //   closure   mean_{t,j} w_j (y_j(t) - target_j(t))^2, or with loss_weights = "relative"
 //             mean_j sqrt(mean_t (y_j(t) - target_j(t))^2) / |x_j|,   |x_j| the size of variable j in the
 //             sequence
-//   rollout   mean_{s,t,v} ((z_v(t,s) - X_v(t+s)) / scale_v)^2,   s = 1..K
+//   rollout   mean_{s,t,v} ((z_v(t,s) - X_v(t+s)) / scale_v)^2,   s = 1..K, or with loss_weights = "relative"
+//             mean_v sqrt(mean_{s,t} ((z_v(t,s) - X_v(t+s)) / scale_v)^2) / |x_v|
 //
 // z(t,s) is the coupled model s steps after it started from the data's X(t). The step loss is K = 1.
 #pragma once
@@ -35,6 +36,18 @@ std::vector<double> component_weights(const LossContext& context, LossWeights ki
 // of a variable, so that a trajectory in which it is almost absent doesn't count for everything.
 inline constexpr double smallest_error = 1e-6, smallest_size = 0.1;
 
+/// |x_v| of the sequences of a batch, in units of the variables' scales. Variables that a symmetry mixes
+/// share one size.
+class VariableSizes {
+ public:
+  explicit VariableSizes(const LossContext& context);
+  std::vector<double> of(const Batch& batch, std::size_t b) const;  // (resolved_size)
+
+ private:
+  std::vector<double> factor_;  // 1/scale
+  std::vector<std::size_t> groups_;
+};
+
 template <class T>
 class Loss {
  public:
@@ -55,6 +68,6 @@ std::unique_ptr<Loss<T>> make_closure_loss(const LossContext& context, LossWeigh
                                            SequenceEngine<T>& engine);
 template <class T>
 std::unique_ptr<Loss<T>> make_rollout_loss(const LossContext& context, std::size_t steps, RolloutForm form,
-                                           SequenceEngine<T>& engine);
+                                           LossWeights weights, SequenceEngine<T>& engine);
 
 }  // namespace mac

@@ -1,8 +1,8 @@
 // The coupled model from every starting state of a window, K steps on, against the data; differentiated
 // through the network and the RK4 steps between its predictions.
 #include <algorithm>
+#include <cmath>
 #include <mac/error.hpp>
-#include <numeric>
 
 #include "training/losses.hpp"
 #include "training/rollout_network.hpp"
@@ -28,10 +28,13 @@ std::size_t largest_divisor(std::size_t n, std::size_t limit) {
 template <class T>
 class RolloutLoss final : public Loss<T> {
  public:
-  RolloutLoss(const LossContext& context, std::size_t steps, RolloutForm form, SequenceEngine<T>& engine)
+  RolloutLoss(const LossContext& context, std::size_t steps, RolloutForm form, LossWeights weights,
+              SequenceEngine<T>& engine)
       : context_(context),
         steps_(steps),
         form_(form),
+        relative_(weights == LossWeights::relative),
+        sizes_(context),
         engine_(engine),
         d_(context.system.resolved_size()),
         c_(context.system.closure_size()) {}
@@ -41,19 +44,38 @@ class RolloutLoss final : public Loss<T> {
     const std::size_t per_window =
         starts * (form_ == RolloutForm::sequence ? d_ : engine_.shape().state_size());
     const std::size_t group = largest_divisor(batch.count, group_numbers / (per_window * steps_));
-    sums_.assign(batch.count, 0.0);
+    squares_.assign(batch.count * d_, 0.0);
+    slopes_.resize(batch.count * d_);
+    double loss = 0;
     for (std::size_t first = 0; first < batch.count; first += group) {
       prepare(group, starts);
       forward(parameters, batch, first);
+      for (std::size_t b = first; b < first + group; ++b) loss += window_loss(batch, b);
       if (gradient) backward(parameters, batch, first, gradient);
     }
-    return share(batch) * std::accumulate(sums_.begin(), sums_.end(), 0.0);
+    return loss;
   }
 
  private:
-  /// One squared error's part of the mean.
-  double share(const Batch& batch) const {
-    return 1 / static_cast<double>(batch.count * (batch.shape.states - steps_) * steps_ * d_);
+  /// Window b's part of the loss from its squared errors; leaves dL/d(error) / error of each variable in
+  /// slopes_.
+  double window_loss(const Batch& batch, std::size_t b) {
+    const double errors = static_cast<double>((batch.shape.states - steps_) * steps_);
+    const double parts = static_cast<double>(batch.count * d_);
+    const std::vector<double> sizes = relative_ ? sizes_.of(batch, b) : std::vector<double>();
+    double loss = 0;
+    for (std::size_t v = 0; v < d_; ++v) {
+      const double mean = squares_[b * d_ + v] / errors;
+      if (relative_) {
+        const double norm = std::sqrt(mean + smallest_error * smallest_error);
+        loss += norm / (sizes[v] * parts);
+        slopes_[b * d_ + v] = 1 / (sizes[v] * parts * errors * norm);
+      } else {
+        loss += mean / parts;
+        slopes_[b * d_ + v] = 2 / (parts * errors);
+      }
+    }
+    return loss;
   }
 
   void prepare(std::size_t windows, std::size_t starts) {
@@ -124,7 +146,7 @@ class RolloutLoss final : public Loss<T> {
         const double* truth = batch.resolved.data() + ((first + b) * states + t + s + 1) * d_;
         for (std::size_t v = 0; v < d_; ++v) {
           const double error = (next[v] - truth[v]) / scale.input_scale[v];
-          sums_[first + b] += error * error;
+          squares_[(first + b) * d_ + v] += error * error;
         }
       });
     }
@@ -132,7 +154,6 @@ class RolloutLoss final : public Loss<T> {
 
   void backward(const T* parameters, const Batch& batch, std::size_t first, T* gradient) {
     const Normalisation& scale = context_.normalisation;
-    const double share = this->share(batch);
     const std::size_t states = batch.shape.states;
     for (auto& array : d_closure_) std::ranges::fill(array, 0.0);
     std::ranges::fill(d_z_, 0.0);
@@ -142,8 +163,8 @@ class RolloutLoss final : public Loss<T> {
         const double* truth = batch.resolved.data() + ((first + b) * states + t + s + 1) * d_;
         double* const d_next = d_z_.data() + i * d_;
         for (std::size_t v = 0; v < d_; ++v)
-          d_next[v] +=
-              2 * share * (z_[s + 1][i * d_ + v] - truth[v]) / (scale.input_scale[v] * scale.input_scale[v]);
+          d_next[v] += slopes_[(first + b) * d_ + v] * (z_[s + 1][i * d_ + v] - truth[v]) /
+                       (scale.input_scale[v] * scale.input_scale[v]);
         const Previous before = previous(s, b, t, i);
         coupled_step_adjoint(context_.system, context_.dt, context_.held, closure_[s].data() + i * c_,
                              at(closure_, before), z_[s].data() + i * d_, d_next, d_before_.data() + i * d_,
@@ -162,6 +183,8 @@ class RolloutLoss final : public Loss<T> {
   LossContext context_;
   std::size_t steps_;
   RolloutForm form_;
+  bool relative_;
+  VariableSizes sizes_;
   SequenceEngine<T>& engine_;
   std::size_t d_, c_;
   std::size_t windows_ = 0, starts_ = 0;
@@ -171,21 +194,21 @@ class RolloutLoss final : public Loss<T> {
   std::vector<std::vector<double>> closure_, d_closure_;  // [s] (chains, c)
   std::vector<std::vector<T>> x_;                         // [s] (chains, d): normalised z
   std::vector<T> y_, d_x_;
-  std::vector<double> d_z_, d_before_;  // (chains, d)
-  std::vector<double> sums_;            // (batch): squared errors of each window
+  std::vector<double> d_z_, d_before_;    // (chains, d)
+  std::vector<double> squares_, slopes_;  // (batch, d): of each window and variable
 };
 
 }  // namespace
 
 template <class T>
 std::unique_ptr<Loss<T>> make_rollout_loss(const LossContext& context, std::size_t steps, RolloutForm form,
-                                           SequenceEngine<T>& engine) {
-  return std::make_unique<RolloutLoss<T>>(context, steps, form, engine);
+                                           LossWeights weights, SequenceEngine<T>& engine) {
+  return std::make_unique<RolloutLoss<T>>(context, steps, form, weights, engine);
 }
 
 template std::unique_ptr<Loss<float>> make_rollout_loss(const LossContext&, std::size_t, RolloutForm,
-                                                        SequenceEngine<float>&);
+                                                        LossWeights, SequenceEngine<float>&);
 template std::unique_ptr<Loss<double>> make_rollout_loss(const LossContext&, std::size_t, RolloutForm,
-                                                         SequenceEngine<double>&);
+                                                         LossWeights, SequenceEngine<double>&);
 
 }  // namespace mac

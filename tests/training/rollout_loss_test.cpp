@@ -87,6 +87,15 @@ TEST_P(LossGradient, OfTheRolloutLossInBothFormsHoldsAndTargets) {
         }
 }
 
+TEST_P(LossGradient, OfTheRelativeRolloutLoss) {
+  StagePlan stage;
+  stage.loss = LossKind::rollout;
+  stage.rollout_steps = 4;
+  stage.rollout_form = RolloutForm::autoregressive;
+  stage.loss_weights = LossWeights::relative;
+  expect_gradient(random_problem(GetParam(), LayerKind::mamba, {5, 0}, true), stage, {Hold::linear});
+}
+
 TEST_P(LossGradient, OfTheStepLoss) {
   StagePlan stage;
   stage.loss = LossKind::step;
@@ -109,7 +118,7 @@ TEST(RolloutLoss, FormsAgreeOnTheFirstStep) {
   const auto engine = make_reference_engine<double>(problem.shape);
   const LossContext context{*problem.system, problem.normalisation, {Hold::linear}, 0.05, 1};
   const auto value = [&](RolloutForm form, std::size_t steps) {
-    return make_rollout_loss<double>(context, steps, form, *engine)
+    return make_rollout_loss<double>(context, steps, form, LossWeights::none, *engine)
         ->evaluate(problem.parameters.data(), problem.batch, nullptr);
   };
   // The same arithmetic in another order.
@@ -126,7 +135,7 @@ TEST(RolloutLoss, DoesNotDependOnTheNumberOfThreads) {
     for (const int threads : {1, 2, 3}) {
       const LossContext context{*problem.system, problem.normalisation, {Hold::linear}, 0.05, threads};
       gradients.emplace_back(parameters.size());
-      make_rollout_loss<float>(context, 4, form, *engine)
+      make_rollout_loss<float>(context, 4, form, LossWeights::none, *engine)
           ->evaluate(parameters.data(), problem.batch, gradients.back().data());
     }
     EXPECT_EQ(gradients[0], gradients[1]);
