@@ -30,7 +30,15 @@ class CMakeBuild(build_ext):
         subprocess.run(["cmake", "--build", build, "--target", "mac_python", "--parallel", jobs], check=True)
         target.parent.mkdir(parents=True, exist_ok=True)
         self.copy_file(str(Path(build, "python", "mac", target.name)), str(target))
+        for model in sorted((ROOT / "zoo").rglob("*.safetensors")):
+            self.mkpath(str(target.parent / "zoo"))
+            self.copy_file(str(model), str(target.parent / "zoo" / model.name))
 
 
 version = re.search(r"project\(mac VERSION ([0-9.]+)", (ROOT / "CMakeLists.txt").read_text()).group(1)
-setup(version=version, ext_modules=[Extension("mac._mac", sources=[])], cmdclass={"build_ext": CMakeBuild})
+setup(
+    version=version,
+    ext_modules=[Extension("mac._mac", sources=[])],
+    cmdclass={"build_ext": CMakeBuild},
+    options={"build": {"build_base": "build-python"}},  # build/ is CMake's
+)

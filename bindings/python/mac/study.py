@@ -173,7 +173,8 @@ def read_rollout(path: PathLike) -> dict[str, RolloutSplit]:
 def evaluate(rollouts: Union[PathLike, Sequence[PathLike]]) -> dict[str, Any]:
     """Metrics of rollout files, as in metrics.json (docs/experiments.md)."""
     paths = [rollouts] if isinstance(rollouts, (str, os.PathLike)) else list(rollouts)
-    return json.loads(_mac.evaluate([str(path) for path in paths]))
+    metrics: dict[str, Any] = json.loads(_mac.evaluate([str(path) for path in paths]))
+    return metrics
 
 
 @dataclass(frozen=True)
