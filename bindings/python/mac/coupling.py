@@ -36,6 +36,8 @@ def _steps_between(time: NDArray[np.float64], dt: Optional[float]) -> tuple[floa
         raise UsageError("the times of t must increase by equal steps")
     if dt is None:
         return float(spacing), 1
+    if not dt > 0 or not np.isfinite(dt):
+        raise UsageError(f"dt is {dt}, expected a step > 0")
     every = int(round(spacing / dt))
     if every < 1 or abs(every * dt - spacing) > 1e-6 * dt:
         raise UsageError(f"t has steps of {spacing:g}, which is no multiple of the closure step {dt:g}")
@@ -68,6 +70,8 @@ def rollout(
     memory is that of the end: rollout(rhs, run.resolved[..., -1, :], later, closure, continued=True) goes on as
     if there had been no break, and closure.state saves it.
     """
+    if closure is not None and not isinstance(closure, Closure):
+        raise UsageError(f"closure is a {type(closure).__name__}, expected a mac.Closure; mac.load() opens one")
     time = np.asarray(t, dtype=float)
     step = dt if dt is not None else closure.closure_step if closure is not None else None
     step, every = _steps_between(time, step)
