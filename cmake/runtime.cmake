@@ -31,6 +31,9 @@ set_target_properties(mac_runtime_shared PROPERTIES
   LINK_DEPENDS ${runtime_version_script})
 set_target_properties(mac_runtime_static PROPERTIES EXPORT_NAME runtime_static)
 target_link_options(mac_runtime_shared PRIVATE
-  -Wl,--version-script=${runtime_version_script} -Wl,--gc-sections -Wl,--no-undefined -Wl,--as-needed)
+  -Wl,--version-script=${runtime_version_script} -Wl,--gc-sections -Wl,--as-needed)
+if(NOT MAC_SANITIZE AND NOT MAC_FUZZ)  # whose symbols come with the executable
+  target_link_options(mac_runtime_shared PRIVATE -Wl,--no-undefined)
+endif()
 add_library(mac::runtime ALIAS mac_runtime_shared)
 add_library(mac::runtime_static ALIAS mac_runtime_static)

@@ -4,9 +4,10 @@ module mac_c
   implicit none
   public
 
+  !> Filled by a failure only; without defaults, so that a call does not pay for 512 bytes.
   type, bind(c) :: c_error
-    integer(c_int32_t) :: code = 0
-    character(kind=c_char) :: message(508) = c_null_char
+    integer(c_int32_t) :: code
+    character(kind=c_char) :: message(508)
   end type c_error
 
   interface

@@ -68,6 +68,7 @@ class StateOf final : public RuntimeState {
 
  protected:
   std::span<std::byte> memory() override { return std::as_writable_bytes(std::span(memory_)); }
+  std::span<const std::byte> memory() const override { return std::as_bytes(std::span(memory_)); }
   bool memory_finite(std::span<const std::byte> memory) const override { return all_finite<T>(memory); }
 
  private:

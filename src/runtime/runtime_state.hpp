@@ -52,8 +52,9 @@ class RuntimeState {
   RuntimeState(std::shared_ptr<const RuntimeModel> model, std::size_t columns);
   RuntimeState(const RuntimeState&) = default;
 
-  virtual std::span<std::byte> memory() = 0;  // the recurrent states
-  std::span<const std::byte> memory() const { return const_cast<RuntimeState*>(this)->memory(); }
+  // The recurrent states.
+  virtual std::span<std::byte> memory() = 0;
+  virtual std::span<const std::byte> memory() const = 0;
   virtual bool memory_finite(std::span<const std::byte> memory) const = 0;
 
   std::shared_ptr<const RuntimeModel> model_;

@@ -167,6 +167,11 @@ TEST_P(CApi, ExtrapolatesTheLastTwoClosures) {
     EXPECT_EQ(now[k], last + 0.5 * (last - before));
     EXPECT_EQ(held[k], last);
   }
+  const Opened restored(path_);  // a saved state remembers both
+  const std::vector<char> saved = opened.saved();
+  ASSERT_EQ(mac_state_restore(restored.state, saved.data(), saved.size(), nullptr), MAC_OK);
+  ASSERT_EQ(mac_closure_at(restored.state, MAC_HOLD_LINEAR, 0.5, held.data(), nullptr), MAC_OK);
+  EXPECT_EQ(held, now);
 }
 
 INSTANTIATE_TEST_SUITE_P(Kinds, CApi, ::testing::Values(LayerKind::mamba, LayerKind::gru),

@@ -1,12 +1,10 @@
-// The C++ interface: the library's rollout to the last bit, restart, threads, and exceptions that say what
-// was wrong.
+// The C++ interface: the library's rollout to the last bit, restart, and exceptions that say what was wrong.
 #include <gtest/gtest.h>
 
 #include <limits>
 #include <mac/data.hpp>
 #include <mac/rollout.hpp>
 #include <mac/runtime.hpp>
-#include <thread>
 
 #include "runtime/closure_file.hpp"
 
@@ -114,31 +112,6 @@ class CppApi : public ::testing::Test {
   ScratchFolder folder_;
   std::string path_ = write_closure(folder_, burgers_closure(LayerKind::mamba));
 };
-
-TEST_F(CppApi, SixtyFourThreadsOnOneModelGiveTheSerialAnswer) {
-  constexpr std::size_t threads = 64, steps = 40;
-  const runtime::Model model(path_);
-  const std::vector<double> y = random_inputs(steps, threads, d);
-  std::vector<double> closure(y.size());
-  const auto roll = [&](std::size_t thread) {
-    runtime::State state = model.state();
-    for (std::size_t t = 0; t < steps; ++t) {
-      const std::size_t at = (t * threads + thread) * d;
-      state.step(std::span(y).subspan(at, d), std::span(closure).subspan(at, d));
-    }
-  };
-  std::vector<std::thread> running;
-  for (std::size_t thread = 0; thread < threads; ++thread) running.emplace_back(roll, thread);
-  for (std::thread& thread : running) thread.join();
-
-  runtime::State together = model.state(threads);
-  std::vector<double> serial(threads * d);
-  for (std::size_t t = 0; t < steps; ++t) {
-    together.step(std::span(y).subspan(t * threads * d, threads * d), serial);
-    ASSERT_TRUE(std::equal(serial.begin(), serial.end(),
-                           closure.begin() + static_cast<std::ptrdiff_t>(t * threads * d)));
-  }
-}
 
 TEST_F(CppApi, CopiesOfAStateGoTheirOwnWays) {
   const runtime::Model model(path_);

@@ -69,6 +69,11 @@ TEST_F(Program, InFortranTakesSinglePrecision) {
   EXPECT_TRUE(closures("steps_fortran", "single") == raw(closure)) << "restarted at step " << stop_;
 }
 
+TEST_F(Program, OnSixtyFourThreadsGivesTheSerialAnswer) {
+  const ProgramResult result = run_command(program("threads") + " " + path_ + " 2>&1");
+  EXPECT_EQ(result.exit_code, 0) << result.output;
+}
+
 TEST_F(Program, AsksForNoMemoryDuringAStep) {
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
   GTEST_SKIP() << "the sanitizers bring an allocator of their own";
