@@ -26,7 +26,7 @@ grid = 64
 dt = 1e-3
 stride = 50
 [data.train]
-trajectories = 100
+trajectories = 200
 horizon = 1.0
 [data.validation]
 trajectories = 10
@@ -37,12 +37,12 @@ horizon = 2.0
 [[models]]
 name = "mac"
 kind = "mamba"
-d_model = 8
+d_model = 12
 blocks = 2
-d_state = 4
+d_state = 8
 [training]
-steps = 600
-validate_every = 200
+steps = 2000
+validate_every = 250
 """)
 mac.generate(experiment, folder / "data.h5")
 data = mac.read_data(folder / "data.h5")
@@ -53,7 +53,7 @@ print(f"{len(data['train'].resolved)} training trajectories of {experiment.syste
 # ## Training
 
 # %%
-result = mac.train(experiment, folder / "data.h5", folder / "mac.safetensors")
+result = mac.train(experiment, folder / "data.h5", folder / "mac.safetensors", threads=1)  # small: one is enough
 closure = mac.load(result.path)
 print(closure)
 
@@ -114,10 +114,11 @@ except ImportError:
     print("no figure: matplotlib is not installed")
 else:
     variable = experiment.system.resolved_names.index("psi3")
+    shown = np.argmax(np.ptp(test.resolved[:, :, variable], axis=1))  # where most happens
     plt.figure(figsize=(7, 3.5))
-    plt.plot(test.time, test.resolved[0, :, variable], "k", label="full model")
-    plt.plot(test.time, with_closure.resolved[0, :, variable], "C0--", label="reduced with closure")
-    plt.plot(test.time, without.resolved[0, :, variable], "C1:", label="reduced alone")
+    plt.plot(test.time, test.resolved[shown, :, variable], "k", label="full model")
+    plt.plot(test.time, with_closure.resolved[shown, :, variable], "C0--", label="reduced with closure")
+    plt.plot(test.time, without.resolved[shown, :, variable], "C1:", label="reduced alone")
     plt.xlabel("t")
     plt.ylabel("ψ₃")
     plt.legend(frameon=False)

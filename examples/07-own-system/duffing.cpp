@@ -49,7 +49,7 @@ int main(int argc, char** argv) try {
   if (argc != 3) throw mac::UsageError("usage: duffing EXPERIMENT FOLDER");
   mac::register_system<Duffing>("duffing");
   const mac::Experiment experiment = mac::Experiment::read(argv[1]);
-  const mac::RunResult result = mac::run_study(experiment, argv[2], {});
+  const mac::RunResult result = mac::run_study(experiment, argv[2], {.threads = 1});
   for (const mac::Table& table : mac::tables(result.evaluation))
     fmt::print("{}\n", mac::render(table, mac::TableFormat::text));
   fmt::print("report: {}\n", result.report);

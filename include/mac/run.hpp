@@ -12,8 +12,8 @@ namespace mac {
 struct RunOptions {
   int threads = 0;  // 0: all cores
   bool quiet = false;
-  std::vector<std::uint64_t> seeds;  // of the networks; empty: each network's own
-  std::vector<std::string> force;    // stages to do again: generate, train, rollout, evaluate, report
+  std::vector<std::uint64_t> seeds = {};  // of the networks; empty: each network's own
+  std::vector<std::string> force = {};    // stages to do again: generate, train, rollout, evaluate, report
 };
 
 struct RunResult {

@@ -32,11 +32,13 @@ TEST(Protobuf, WritesTheExamplesOfItsSpecification) {
   EXPECT_EQ(hex(Message().integer(20, 2)), "a00102");  // a tag of two bytes
 }
 
-/// Freshly initialised, with a normalisation that a mistake in it would show.
+/// Weights and a normalisation that are nowhere 0 or 1: a term that is missing or wrong shows.
 Model some_model(const NetworkShape& shape) {
   Model model;
   model.shape = shape;
   model.parameters = initial_parameters(shape, 5);
+  RandomStream random(5, Purpose::noise, 0);
+  for (double& value : model.parameters) value += 0.1 * random.normal();
   model.normalisation = Normalisation::identity(shape);
   for (std::size_t i = 0; i < shape.d_in; ++i) {
     model.normalisation.input_mean[i] = 0.1 * static_cast<double>(i + 1);
