@@ -57,7 +57,7 @@ class Training {
     const int modes = shape_.d_in == shape_.d_out ? static_cast<int>(shape_.d_in / 2) : 0;
     cuda::launch_make_batch(
         {resolved_.data(), closure_.data(), zeros_.data(), ones_.data(), zeros_.data(), ones_.data(),
-         static_cast<int>(shape_.d_in), static_cast<int>(shape_.d_out), modes},
+         ones_.data(), static_cast<int>(shape_.d_in), static_cast<int>(shape_.d_out), modes},
         samples_.data(), models * batch, time, 5e-4, x_.data(), target_.data(), stream_);
     network_.forward(parameters_.data(), dims_, x_.data(), y_.data(), nullptr, nullptr, &tape_, stream_);
     cuda::launch_closure_loss(y_.data(), target_.data(), ones_.data(), models, batch, time,

@@ -2,9 +2,9 @@
 #pragma once
 
 #include <algorithm>
-#include <array>
 #include <cmath>
 #include <cstddef>
+#include <mac/host_device.hpp>
 #include <vector>
 
 namespace mac {
@@ -12,50 +12,50 @@ namespace mac {
 template <std::size_t N>
 struct Dual {
   double value = 0;
-  std::array<double, N> partial{};
+  double partial[N] = {};
 
   Dual() = default;
-  Dual(double constant) : value(constant) {}  // NOLINT: constants mix freely with duals
+  MAC_HOST_DEVICE Dual(double constant) : value(constant) {}  // NOLINT: constants mix freely with duals
 
   /// f(x) from its value and f'(x).
-  Dual chain(double f, double slope) const {
+  MAC_HOST_DEVICE Dual chain(double f, double slope) const {
     Dual result(f);
     for (std::size_t i = 0; i < N; ++i) result.partial[i] = slope * partial[i];
     return result;
   }
 
-  friend Dual operator+(const Dual& a, const Dual& b) {
+  MAC_HOST_DEVICE friend Dual operator+(const Dual& a, const Dual& b) {
     Dual result(a.value + b.value);
     for (std::size_t i = 0; i < N; ++i) result.partial[i] = a.partial[i] + b.partial[i];
     return result;
   }
-  friend Dual operator-(const Dual& a, const Dual& b) {
+  MAC_HOST_DEVICE friend Dual operator-(const Dual& a, const Dual& b) {
     Dual result(a.value - b.value);
     for (std::size_t i = 0; i < N; ++i) result.partial[i] = a.partial[i] - b.partial[i];
     return result;
   }
-  friend Dual operator*(const Dual& a, const Dual& b) {
+  MAC_HOST_DEVICE friend Dual operator*(const Dual& a, const Dual& b) {
     Dual result(a.value * b.value);
     for (std::size_t i = 0; i < N; ++i) result.partial[i] = a.partial[i] * b.value + a.value * b.partial[i];
     return result;
   }
-  friend Dual operator/(const Dual& a, const Dual& b) {
+  MAC_HOST_DEVICE friend Dual operator/(const Dual& a, const Dual& b) {
     Dual result(a.value / b.value);
     for (std::size_t i = 0; i < N; ++i)
       result.partial[i] = (a.partial[i] - result.value * b.partial[i]) / b.value;
     return result;
   }
-  friend Dual operator*(double a, const Dual& b) { return b.chain(a * b.value, a); }
-  friend Dual operator*(const Dual& a, double b) { return a.chain(a.value * b, b); }
-  friend Dual operator/(const Dual& a, double b) { return a.chain(a.value / b, 1 / b); }
-  friend Dual operator-(const Dual& a) { return a.chain(-a.value, -1); }
+  MAC_HOST_DEVICE friend Dual operator*(double a, const Dual& b) { return b.chain(a * b.value, a); }
+  MAC_HOST_DEVICE friend Dual operator*(const Dual& a, double b) { return a.chain(a.value * b, b); }
+  MAC_HOST_DEVICE friend Dual operator/(const Dual& a, double b) { return a.chain(a.value / b, 1 / b); }
+  MAC_HOST_DEVICE friend Dual operator-(const Dual& a) { return a.chain(-a.value, -1); }
 
-  Dual& operator+=(const Dual& b) { return *this = *this + b; }
-  Dual& operator-=(const Dual& b) { return *this = *this - b; }
-  Dual& operator*=(const Dual& b) { return *this = *this * b; }
+  MAC_HOST_DEVICE Dual& operator+=(const Dual& b) { return *this = *this + b; }
+  MAC_HOST_DEVICE Dual& operator-=(const Dual& b) { return *this = *this - b; }
+  MAC_HOST_DEVICE Dual& operator*=(const Dual& b) { return *this = *this * b; }
 
-  friend Dual sin(const Dual& a) { return a.chain(std::sin(a.value), std::cos(a.value)); }
-  friend Dual cos(const Dual& a) { return a.chain(std::cos(a.value), -std::sin(a.value)); }
+  MAC_HOST_DEVICE friend Dual sin(const Dual& a) { return a.chain(std::sin(a.value), std::cos(a.value)); }
+  MAC_HOST_DEVICE friend Dual cos(const Dual& a) { return a.chain(std::cos(a.value), -std::sin(a.value)); }
 };
 
 /// Calls column(j, derivatives) with df/dy_j (m numbers) for every j of the n inputs of f; rhs(y, f) is the

@@ -285,8 +285,8 @@ class CoupledStepper {
     const auto rate = [&](std::size_t i) { return std::span(rates_).subspan(i * n, n); };
     for (std::size_t i = 0; i < held_rk4::stages; ++i) {
       held_rk4::stage_state(i, n, dt_, y.data(), i == 0 ? nullptr : rate(i - 1).data(), stage_.data());
-      evaluate(t + held_rk4::a[i] * dt_, stage_, rate(i));
-      const double share = line ? held_rk4::share(held_rk4::a[i], mean_) : 0;
+      evaluate(t + held_rk4::a(i) * dt_, stage_, rate(i));
+      const double share = line ? held_rk4::share(held_rk4::a(i), mean_) : 0;
       for (std::size_t j = 0; j < outputs; ++j)
         rate(i)[targets_[j]] += held_rk4::line(closure[j], previous[j], share);
     }

@@ -16,7 +16,8 @@
 namespace mac {
 
 class RandomStream;
-class ConfigTable;  // a checked table of the experiment file, see mac/config.hpp
+struct ReducedEquations;  // what a CUDA device evaluates, see systems/reduced_equations.hpp
+class ConfigTable;        // a checked table of the experiment file, see mac/config.hpp
 
 /// How a split's trajectories start; each system reads its own from the experiment (`initial = ...`).
 class InitialCondition {
@@ -93,6 +94,9 @@ class System {
   virtual void reduced_rhs(const double* y, double* dydt) const = 0;
   /// grad_y += (dR^/dy)^T adjoint, exactly (dual numbers through the same templated equations).
   virtual void reduced_rhs_vjp(const double* y, const double* adjoint, double* grad_y) const = 0;
+
+  /// The reduced equations as a value that a CUDA device can evaluate; none: the host has to.
+  virtual std::optional<ReducedEquations> reduced_equations() const;
 
   // The full model.
   virtual std::size_t full_size() const = 0;

@@ -18,7 +18,7 @@ std::unique_ptr<SequenceEngine<float>> make_cuda_engine(const NetworkShape&) {
   throw Error(cuda_unavailable());
 }
 
-bool descends_on_device(const StagePlan&, const NetworkShape&) { return false; }
+bool descends_on_device(const StagePlan&, const System&) { return false; }
 
 std::unique_ptr<Descent<float>> make_device_descent(const DescentPlan&, const NetworkShape&,
                                                     std::span<const DescentModel>) {

@@ -138,6 +138,13 @@ FourierSystem::FourierSystem(const ConfigTable& table) {
   }
 }
 
+std::optional<ReducedEquations> FourierSystem::reduced_equations() const {
+  if (modes_ > FourierModes::most) return std::nullopt;
+  FourierModes equations{modes_, {}};
+  std::copy_n(lambda(), 2 * (modes_ + 1), equations.lambda);
+  return ReducedEquations{equations};
+}
+
 std::unique_ptr<InitialCondition> FourierSystem::initial_condition(const ConfigTable* initial) const {
   if (!initial || initial->choice("kind", {"uniform", "fields"}) == "uniform")
     return std::make_unique<UniformModes>(modes_,

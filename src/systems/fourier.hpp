@@ -13,43 +13,9 @@
 #include <mac/system.hpp>
 
 #include "systems/real_fft.hpp"
+#include "systems/reduced_equations.hpp"
 
 namespace mac {
-
-/// The truncated convolution sum_{p+q=k, |p|,|q|<=M} theta_p theta_q for k = 1..M.
-template <class Scalar>
-void truncated_square(std::size_t modes, const Scalar* phi, const Scalar* psi, Scalar* re, Scalar* im) {
-  for (std::size_t k = 1; k <= modes; ++k) {
-    Scalar sum_re(0), sum_im(0);
-    for (std::size_t p = 1; p < k; ++p) {  // theta_p theta_{k-p}
-      const std::size_t q = k - p;
-      sum_re += phi[p - 1] * phi[q - 1] - psi[p - 1] * psi[q - 1];
-      sum_im += phi[p - 1] * psi[q - 1] + psi[p - 1] * phi[q - 1];
-    }
-    for (std::size_t p = 1; p + k <= modes; ++p) {  // theta_{-p} theta_{k+p}, and the same with p, q swapped
-      const std::size_t q = k + p;
-      sum_re += 2.0 * (phi[p - 1] * phi[q - 1] + psi[p - 1] * psi[q - 1]);
-      sum_im += 2.0 * (phi[p - 1] * psi[q - 1] - psi[p - 1] * phi[q - 1]);
-    }
-    re[k - 1] = sum_re;
-    im[k - 1] = sum_im;
-  }
-}
-
-/// R^_k for y = phi_1..phi_M psi_1..psi_M; lambda[k] is the linear operator's symbol.
-template <class Scalar>
-void fourier_reduced_rhs(std::size_t modes, const std::complex<double>* lambda, const Scalar* y,
-                         Scalar* dydt) {
-  const Scalar *phi = y, *psi = y + modes;
-  Scalar *dphi = dydt, *dpsi = dydt + modes;
-  truncated_square(modes, phi, psi, dphi, dpsi);
-  for (std::size_t k = 1; k <= modes; ++k) {
-    const double half = 0.5 * static_cast<double>(k), a = lambda[k].real(), b = lambda[k].imag();
-    const Scalar re = dphi[k - 1], im = dpsi[k - 1];  // -ik/2 (re + i im) = k/2 im - i k/2 re
-    dphi[k - 1] = half * im + (a * phi[k - 1] - b * psi[k - 1]);
-    dpsi[k - 1] = a * psi[k - 1] + b * phi[k - 1] - half * re;
-  }
-}
 
 /// The rate of the closure along the full flow, from theta and its rate R (full states, `highest` the largest
 /// k that counts):
@@ -82,12 +48,13 @@ class FourierSystem : public System {
   std::size_t fourier_modes() const override { return modes_; }
 
   void reduced_rhs(const double* y, double* dydt) const override {
-    fourier_reduced_rhs(modes_, lambda_.data(), y, dydt);
+    fourier_reduced_rhs(modes_, lambda(), y, dydt);
   }
   void reduced_rhs_vjp(const double* y, const double* adjoint, double* grad_y) const override {
     add_vjp(2 * modes_, y, adjoint, grad_y,
-            [this](const auto* x, auto* f) { fourier_reduced_rhs(modes_, lambda_.data(), x, f); });
+            [this](const auto* x, auto* f) { fourier_reduced_rhs(modes_, lambda(), x, f); });
   }
+  std::optional<ReducedEquations> reduced_equations() const override;
 
   std::size_t full_size() const override { return 2 * (grid_ / 2 + 1); }
   std::size_t grid() const { return grid_; }
@@ -110,6 +77,9 @@ class FourierSystem : public System {
   std::vector<std::complex<double>> lambda_;
 
  private:
+  /// Real and imaginary parts interleaved, as a complex number is laid out.
+  const double* lambda() const { return reinterpret_cast<const double*>(lambda_.data()); }
+
   std::vector<std::string> resolved_names_, closure_names_;
   std::vector<std::size_t> closure_targets_;
 };

@@ -15,6 +15,7 @@
 #include <mac/rk4_solver.hpp>
 
 #include "integrators/simd.hpp"
+#include "systems/reduced_equations.hpp"
 
 namespace mac {
 
@@ -24,15 +25,6 @@ struct Parameters {
   std::size_t n, j;
   double f, h, c, b;
 };
-
-/// dX/dt without U.
-template <class Scalar>
-void slow_rhs(std::size_t n, double f, const Scalar* x, Scalar* dxdt) {
-  for (std::size_t k = 0; k < n; ++k) {
-    const Scalar &before = x[(k + n - 1) % n], &two_before = x[(k + n - 2) % n], &after = x[(k + 1) % n];
-    dxdt[k] = f - x[k] - before * (two_before - after);
-  }
-}
 
 /// dY/dt - (h c / b) X on a ring that y[-1] and y[n], y[n + 1] continue.
 MAC_VECTOR_CLONES
@@ -115,6 +107,10 @@ class Lorenz96 final : public System {
   void reduced_rhs(const double* y, double* dydt) const override { slow_rhs(p_.n, p_.f, y, dydt); }
   void reduced_rhs_vjp(const double* y, const double* adjoint, double* grad_y) const override {
     add_vjp(p_.n, y, adjoint, grad_y, [this](const auto* x, auto* f) { slow_rhs(p_.n, p_.f, x, f); });
+  }
+
+  std::optional<ReducedEquations> reduced_equations() const override {
+    return ReducedEquations{LorenzRing{p_.n, p_.f}};
   }
 
   std::size_t full_size() const override { return p_.n * (1 + p_.j); }

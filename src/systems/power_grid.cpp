@@ -22,62 +22,23 @@
 #include <mac/random.hpp>
 #include <mac/rk4_solver.hpp>
 
+#include "systems/reduced_equations.hpp"
+
 namespace mac {
 
 namespace {
 
-struct Grid {
-  double M1, M2, D1, D2, D3, b1, b2, b3, P2, P3, Q3, epsilon, V1, V2;
-  double alpha3_0, V3_0;
-
-  template <class Scalar>
-  Scalar g2(const Scalar& alpha2, const Scalar& alpha3, const Scalar& V3) const {
-    using std::sin;
-    return b1 * V1 * V2 * sin(alpha2) + b3 * V2 * V3 * sin(alpha2 - alpha3) + P2;
-  }
-  template <class Scalar>
-  Scalar g3(const Scalar& alpha2, const Scalar& alpha3, const Scalar& V3) const {
-    using std::sin;
-    return b2 * V1 * V3 * sin(alpha3) + b3 * V2 * V3 * sin(alpha3 - alpha2) + P3;
-  }
-  template <class Scalar>
-  Scalar gV(const Scalar& alpha2, const Scalar& alpha3, const Scalar& V3) const {
-    using std::cos;
-    return (b2 + b3) * V3 - b2 * V1 * cos(alpha3) - b3 * V2 * cos(alpha3 - alpha2) + Q3 / V3;
-  }
-
-  /// The generators' equations, driven by g2 and g3 of the load bus's true or reference state.
-  template <class Scalar>
-  void generators(const Scalar* y, const Scalar& g2, const Scalar& g3, Scalar* dydt) const {
-    dydt[0] = -(D1 / M1) * y[0] + (g2 + g3) / M1;
-    dydt[1] = -(D2 / M2) * y[1] - g2 / M2;
-    dydt[2] = y[1] - y[0];
-  }
-  template <class Scalar>
-  void full_rhs(const Scalar* z, Scalar* dzdt) const {
-    const Scalar g3_now = g3(z[2], z[3], z[4]);
-    generators(z, g2(z[2], z[3], z[4]), g3_now, dzdt);
-    dzdt[3] = -z[0] - g3_now / D3;
-    dzdt[4] = -gV(z[2], z[3], z[4]) / epsilon;
-  }
-  template <class Scalar>
-  void reduced_rhs(const Scalar* y, Scalar* dydt) const {
-    const Scalar alpha3(alpha3_0), V3(V3_0);
-    generators(y, g2(y[2], alpha3, V3), g3(y[2], alpha3, V3), dydt);
-  }
-
-  double energy(std::span<const double> z) const {
-    const double alpha2 = z[2], alpha3 = z[3], V3 = z[4];
-    return (M1 * z[0] * z[0] + M2 * z[1] * z[1]) / 2 - b1 * V1 * V2 * std::cos(alpha2) -
-           b2 * V1 * V3 * std::cos(alpha3) - b3 * V2 * V3 * std::cos(alpha2 - alpha3) +
-           (b2 + b3) * V3 * V3 / 2 + Q3 * std::log(V3) + P2 * alpha2 + P3 * alpha3;
-  }
-};
+double energy(const GridBuses& g, std::span<const double> z) {
+  const double alpha2 = z[2], alpha3 = z[3], V3 = z[4];
+  return (g.M1 * z[0] * z[0] + g.M2 * z[1] * z[1]) / 2 - g.b1 * g.V1 * g.V2 * std::cos(alpha2) -
+         g.b2 * g.V1 * V3 * std::cos(alpha3) - g.b3 * g.V2 * V3 * std::cos(alpha2 - alpha3) +
+         (g.b2 + g.b3) * V3 * V3 / 2 + g.Q3 * std::log(V3) + g.P2 * alpha2 + g.P3 * alpha3;
+}
 
 using Vector5 = Eigen::Matrix<double, 5, 1>;
 using Matrix5 = Eigen::Matrix<double, 5, 5>;
 
-Matrix5 jacobian(const Grid& grid, const Vector5& z) {
+Matrix5 jacobian(const GridBuses& grid, const Vector5& z) {
   Matrix5 result;
   for_each_jacobian_column(
       5, 5, z.data(), [&](const auto* x, auto* f) { grid.full_rhs(x, f); },
@@ -88,7 +49,7 @@ Matrix5 jacobian(const Grid& grid, const Vector5& z) {
 }
 
 /// The equilibrium that Newton's method reaches from the reference state, if it does.
-std::optional<Vector5> equilibrium(const Grid& grid) {
+std::optional<Vector5> equilibrium(const GridBuses& grid) {
   Vector5 z(0, 0, 0, grid.alpha3_0, grid.V3_0), rate;
   for (int i = 0; i < 50; ++i) {
     grid.full_rhs(z.data(), rate.data());
@@ -101,7 +62,7 @@ std::optional<Vector5> equilibrium(const Grid& grid) {
 }
 
 struct PowerGridEquations {
-  Grid grid;
+  GridBuses grid;
 
   void operator()(const double* z, double* rate, double* closure) const {
     std::array<double, 3> reduced;
@@ -116,7 +77,7 @@ struct PowerGridEquations {
 /// omega1, omega2 and alpha2 uniform in a box; the load bus at its reference.
 class Box final : public InitialCondition {
  public:
-  Box(const Grid& grid, std::array<double, 2> omega, std::array<double, 2> alpha2)
+  Box(const GridBuses& grid, std::array<double, 2> omega, std::array<double, 2> alpha2)
       : grid_(grid), omega_(omega), alpha2_(alpha2) {}
 
   void sample(std::size_t /*index*/, RandomStream& random, std::span<double> z) const override {
@@ -128,7 +89,7 @@ class Box final : public InitialCondition {
   }
 
  private:
-  Grid grid_;
+  GridBuses grid_;
   std::array<double, 2> omega_, alpha2_;
 };
 
@@ -163,6 +124,8 @@ class PowerGrid final : public System {
     add_vjp(3, y, adjoint, grad_y, [this](const auto* x, auto* f) { grid_.reduced_rhs(x, f); });
   }
 
+  std::optional<ReducedEquations> reduced_equations() const override { return ReducedEquations{grid_}; }
+
   std::size_t full_size() const override { return 5; }
   /// From the eigenvalues at the equilibrium, the fastest of which is the load bus's angle.
   std::optional<double> largest_stable_dt() const override {
@@ -189,7 +152,7 @@ class PowerGrid final : public System {
     return std::make_unique<Box>(grid_, omega, alpha2);
   }
   std::vector<Diagnostic> diagnostics(std::span<const double> z) const override {
-    return {{"energy", grid_.energy(z), false}};
+    return {{"energy", energy(grid_, z), false}};
   }
 
  private:
@@ -200,7 +163,7 @@ class PowerGrid final : public System {
     interval = {bounds[0], bounds[1]};
   }
 
-  Grid grid_;
+  GridBuses grid_;
   std::vector<std::string> resolved_names_{"omega1", "omega2", "alpha2"};
   std::vector<std::string> closure_names_{"C_omega1", "C_omega2"};
   std::array<std::size_t, 2> closure_targets_{0, 1};

@@ -5,6 +5,8 @@
 #include <mac/system.hpp>
 #include <mutex>
 
+#include "systems/reduced_equations.hpp"
+
 #define MAC_SYSTEMS(SYSTEM) \
   SYSTEM(burgers)           \
   SYSTEM(kdv)               \
@@ -38,6 +40,8 @@ Registry& registry() {
 }
 
 }  // namespace
+
+std::optional<ReducedEquations> System::reduced_equations() const { return std::nullopt; }
 
 std::vector<std::string> system_names() {
   const std::lock_guard lock(registry().mutex);

@@ -57,7 +57,7 @@ struct DescentModel {
 std::unique_ptr<Descent<float>> make_device_descent(const DescentPlan& plan, const NetworkShape& shape,
                                                     std::span<const DescentModel> models);
 
-/// Whether make_device_descent knows the stage's loss for such a network.
-bool descends_on_device(const StagePlan& stage, const NetworkShape& shape);
+/// Whether make_device_descent knows the stage's loss for this system.
+bool descends_on_device(const StagePlan& stage, const System& system);
 
 }  // namespace mac

@@ -151,7 +151,7 @@ class Trainer {
   }
 
   bool on_device(const StagePlan& stage) const {
-    return options_.device == Device::cuda && descends_on_device(stage, shape_);
+    return options_.device == Device::cuda && descends_on_device(stage, *experiment_.system);
   }
 
   void advance(Group& group, Progress& progress) {

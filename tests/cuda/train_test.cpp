@@ -68,6 +68,52 @@ TEST_F(CudaTrain, FollowsTheCpuWithEveryLoss) {
   }
 }
 
+TEST_F(CudaTrain, FollowsTheCpuThroughRolloutsOfEverySystem) {
+  const std::string lorenz = "name = 'lorenz96'\nJ = 4\nwarmup_steps = 50\n[data]\ndt = 5e-3\nstride = 2\n",
+                    grid = "name = 'power_grid'\n[data]\ndt = 2e-4\nstride = 50\n",
+                    kdv = "name = 'kdv'\nmodes = 5\ngrid = 32\n[data]\ndt = 5e-3\nstride = 2\n";
+  const std::string rest = R"(
+[data.train]
+trajectories = 3
+horizon = 0.4
+[[models]]
+name = "mac"
+kind = "gru"
+d_model = 6
+blocks = 2
+[training]
+select = "last"
+loss = "rollout"
+rollout_steps = 4
+window = 13
+batch = 3
+steps = 5
+noise = 1e-3
+noise_from = 0
+)";
+  for (const std::string& system : {lorenz, grid, kdv})
+    for (const std::string hold : {"zero", "linear"})
+      for (const std::string form : {"sequence", "autoregressive"}) {
+        const std::string text = "[system]\n" + system + rest + "rollout_form = '" + form + "'\nhold = '" +
+                                 hold + "'\ntarget = '" + (hold == "zero" ? "instant" : "mean") + "'\n";
+        const Experiment experiment = Experiment::parse(text, "rollouts.toml");
+        generate(experiment, folder.file("data.h5"), {1, true});
+        const DataFile data = DataFile::open(folder.file("data.h5"));
+        for (const auto& [name, options] : {std::pair("cpu", on_cpu), std::pair("cuda", on_cuda)})
+          train(experiment, experiment.models.at(0), data, folder.file(std::string(name) + ".safetensors"),
+                options);
+        for (const std::size_t index : {1, 3}) {  // loss, gradient norm
+          const auto cpu = column(folder.file("cpu.history.csv"), index),
+                     cuda = column(folder.file("cuda.history.csv"), index);
+          ASSERT_EQ(cpu.size(), 5u);
+          ASSERT_EQ(cuda.size(), 5u);
+          // Rounding of 1e-7 through four coupled steps, and through Adam after the first.
+          for (std::size_t i = 0; i < cpu.size(); ++i)
+            EXPECT_NEAR(cuda[i] / cpu[i], 1, i == 0 ? 1e-5 : 1e-3) << text << " step " << i + 1;
+        }
+      }
+}
+
 TEST_F(CudaTrain, GivesTheSameBytesAgainAndWhenTheDataStayInTheFile) {
   const std::string first = trained_bytes("", folder.file("first.safetensors"), on_cuda);
   EXPECT_EQ(first, trained_bytes("", folder.file("second.safetensors"), on_cuda));

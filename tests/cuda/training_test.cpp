@@ -65,9 +65,10 @@ TEST_F(CudaTraining, MakesTheBatchThatTheCpuMakes) {
   const auto device_mean = on_device(mean), device_factor = on_device(factor);
   const auto samples = on_device(std::vector<cuda::Sample>{sample});
   DeviceArray<float> x(time * d), target(time * d);
-  cuda::launch_make_batch({device_resolved.data(), device_closure.data(), device_mean.data(),
-                           device_factor.data(), device_mean.data(), device_factor.data(), d, d, modes},
-                          samples.data(), 1, time, noise, x.data(), target.data(), nullptr);
+  cuda::launch_make_batch(
+      {device_resolved.data(), device_closure.data(), device_mean.data(), device_factor.data(),
+       device_mean.data(), device_factor.data(), nullptr, d, d, modes},
+      samples.data(), 1, time, noise, x.data(), target.data(), nullptr);
 
   RandomStream random(sample.seed, Purpose::noise, sample.stream);
   std::vector<float> expected_x, expected_target;
@@ -100,7 +101,7 @@ TEST_F(CudaTraining, ShiftsCyclicallyAsTheCpuDoes) {
   const auto samples = on_device(std::vector<cuda::Sample>{{0, 0, 1, 1, 0, 0, 2}});
   DeviceArray<float> x(5), target(5);
   cuda::launch_make_batch(
-      {data.data(), data.data(), mean.data(), scale.data(), mean.data(), scale.data(), 5, 5, 0},
+      {data.data(), data.data(), mean.data(), scale.data(), mean.data(), scale.data(), nullptr, 5, 5, 0},
       samples.data(), 1, 1, 0, x.data(), target.data(), nullptr);
   EXPECT_EQ(from_device(x, 5), (std::vector<float>{2, 3, 4, 0, 1}));
 }

@@ -67,10 +67,17 @@ class DeviceClosureLoss final : public DeviceLoss {
 
 }  // namespace
 
+std::unique_ptr<DeviceLoss> make_device_closure_loss(const StagePlan& stage, const LossContext& context,
+                                                     SampleShape sample, const NetworkShape& shape,
+                                                     std::size_t models) {
+  return std::make_unique<DeviceClosureLoss>(stage, context, sample, shape, models);
+}
+
 std::unique_ptr<DeviceLoss> make_device_loss(const StagePlan& stage, const LossContext& context,
                                              SampleShape sample, const NetworkShape& shape,
                                              std::size_t models) {
-  return std::make_unique<DeviceClosureLoss>(stage, context, sample, shape, models);
+  return stage.loss == LossKind::closure ? make_device_closure_loss(stage, context, sample, shape, models)
+                                         : make_device_rollout_loss(stage, context, sample, shape, models);
 }
 
 }  // namespace mac::cuda

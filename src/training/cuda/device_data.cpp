@@ -33,6 +33,7 @@ DeviceData::DeviceData(const DescentPlan& plan, SampleShape shape, std::size_t m
   for (const double value : scale.input_scale) scales.push_back(1 / value);
   scales.insert(scales.end(), scale.output_mean.begin(), scale.output_mean.end());
   for (const double value : scale.output_scale) scales.push_back(1 / value);
+  scales.insert(scales.end(), scale.output_scale.begin(), scale.output_scale.end());
   scales_.upload(scales.data(), scales.size(), nullptr);
   check(cudaStreamSynchronize(nullptr), "copying to it");
   source_ = {resolved_.data(),
@@ -41,6 +42,7 @@ DeviceData::DeviceData(const DescentPlan& plan, SampleShape shape, std::size_t m
              scales_.data() + d,
              scales_.data() + 2 * d,
              scales_.data() + 2 * d + c,
+             scales_.data() + 2 * d + 2 * c,
              static_cast<int>(d),
              static_cast<int>(c),
              stage_.augmentation ? static_cast<int>(augmentation_.turned_modes()) : 0};

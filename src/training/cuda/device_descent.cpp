@@ -5,6 +5,7 @@
 
 #include "training/cuda/device_data.hpp"
 #include "training/cuda/device_loss.hpp"
+#include "training/cuda/rollout_kernels.hpp"
 #include "training/descent.hpp"
 
 namespace mac {
@@ -120,8 +121,11 @@ class DeviceDescent final : public Descent<float> {
 
 }  // namespace cuda
 
-bool descends_on_device(const StagePlan& stage, const NetworkShape& shape) {
-  return stage.loss == LossKind::closure && std::max(shape.d_in, shape.d_out) <= cuda::most_components;
+bool descends_on_device(const StagePlan& stage, const System& system) {
+  const std::size_t variables = std::max(system.resolved_size(), system.closure_size());
+  return stage.loss == LossKind::closure
+             ? variables <= cuda::most_components
+             : system.reduced_equations().has_value() && variables <= cuda::most_variables;
 }
 
 std::unique_ptr<Descent<float>> make_device_descent(const DescentPlan& plan, const NetworkShape& shape,

@@ -22,4 +22,13 @@ std::unique_ptr<DeviceLoss> make_device_loss(const StagePlan& stage, const LossC
                                              SampleShape sample, const NetworkShape& shape,
                                              std::size_t models);
 
+// The losses themselves.
+std::unique_ptr<DeviceLoss> make_device_closure_loss(const StagePlan& stage, const LossContext& context,
+                                                     SampleShape sample, const NetworkShape& shape,
+                                                     std::size_t models);
+/// For systems with reduced_equations().
+std::unique_ptr<DeviceLoss> make_device_rollout_loss(const StagePlan& stage, const LossContext& context,
+                                                     SampleShape sample, const NetworkShape& shape,
+                                                     std::size_t models);
+
 }  // namespace mac::cuda

@@ -1,6 +1,6 @@
 #include <cmath>
-#include <mac/random.hpp>
 
+#include "training/cuda/device_random.cuh"
 #include "training/cuda/kernels.hpp"
 
 namespace mac::cuda {
@@ -8,50 +8,6 @@ namespace mac::cuda {
 namespace {
 
 constexpr int threads = 256;
-
-/// Philox 4×32-10, as Random123 has it.
-__device__ uint4 philox(uint4 counter, uint2 key) {
-#pragma unroll
-  for (int round = 0; round < 10; ++round) {
-    if (round > 0) key.x += 0x9E3779B9u, key.y += 0xBB67AE85u;
-    const unsigned high0 = __umulhi(0xD2511F53u, counter.x), low0 = 0xD2511F53u * counter.x;
-    const unsigned high1 = __umulhi(0xCD9E8D57u, counter.z), low1 = 0xCD9E8D57u * counter.z;
-    counter = {high1 ^ counter.y ^ key.x, low1, high0 ^ counter.w ^ key.y, low0};
-  }
-  return counter;
-}
-
-/// 53 bits in [0, 1), as RandomStream::uniform().
-__device__ double uniform(unsigned a, unsigned b) {
-  const unsigned long long high = a >> 5, low = b >> 6;
-  return static_cast<double>((high << 26) | low) * 0x1p-53;
-}
-
-/// Numbers 2·pair and 2·pair + 1 of RandomStream(seed, Purpose::noise, stream).normal(): each pair takes one
-/// block of the generator.
-__device__ double2 normal_pair(std::uint64_t seed, std::uint32_t stream, std::uint64_t pair) {
-  const uint4 words = philox({static_cast<unsigned>(pair), static_cast<unsigned>(pair >> 32), stream,
-                              static_cast<unsigned>(Purpose::noise)},
-                             {static_cast<unsigned>(seed), static_cast<unsigned>(seed >> 32)});
-  const double radius = sqrt(-2 * log1p(-uniform(words.x, words.y)));
-  double sine, cosine;
-  sincos(2 * 3.14159265358979323846 * uniform(words.z, words.w), &sine, &cosine);
-  return {radius * cosine, radius * sine};
-}
-
-/// Translation, reflection and shift of one row, as Augmentation::apply.
-__device__ void transform(double (&row)[most_components], const double* from, int count, int modes,
-                          const Sample& sample) {
-  for (int i = 0; i < count; ++i) row[i] = from[(i + sample.shift) % count];
-  for (int k = 0; k < modes; ++k) {
-    double sine, cosine;
-    sincos((k + 1) * sample.angle, &sine, &cosine);
-    const double phi = row[k], psi = row[modes + k];
-    const double turned = phi * cosine - psi * sine;
-    row[k] = sample.reflected ? -turned : turned;
-    row[modes + k] = phi * sine + psi * cosine;
-  }
-}
 
 /// A thread for each time of each sample.
 __global__ void __launch_bounds__(threads)
@@ -64,14 +20,10 @@ __global__ void __launch_bounds__(threads)
   double row[most_components];
   transform(row, source.resolved + sample.resolved + static_cast<std::size_t>(t) * source.d_in, source.d_in,
             source.modes, sample);
-  double2 normals{};
+  NoiseRow normals(sample.seed, sample.stream, static_cast<std::uint64_t>(t) * source.d_in);
   for (int i = 0; i < source.d_in; ++i) {
     double value = (row[i] - source.input_mean[i]) * source.input_factor[i];
-    if (noise > 0) {
-      const std::uint64_t number = static_cast<std::uint64_t>(t) * source.d_in + i;
-      if (i == 0 || number % 2 == 0) normals = normal_pair(sample.seed, sample.stream, number / 2);
-      value += noise * (number % 2 == 0 ? normals.x : normals.y);
-    }
+    if (noise > 0) value += noise * normals.next();
     x[at * source.d_in + i] = static_cast<float>(value);
   }
   transform(row, source.closure + sample.closure + static_cast<std::size_t>(t) * source.d_out, source.d_out,
@@ -217,6 +169,11 @@ void launch_closure_loss(const float* y, const float* target, const double* weig
   const double share = 1 / (static_cast<double>(batch) * time * d_out);
   closure_loss_kernel<<<models * batch, threads, 0, stream>>>(y, target, weights, time * d_out, d_out, share,
                                                               d_y, sums);
+  launch_mean_loss(sums, models, batch, share, losses, stream);
+}
+
+void launch_mean_loss(const double* sums, int models, int batch, double share, double* losses,
+                      cudaStream_t stream) {
   mean_loss_kernel<<<models, threads, 0, stream>>>(sums, batch, share, losses);
 }
 
@@ -231,7 +188,7 @@ void launch_relative_loss(const float* y, const float* target, const double* siz
   const double parts = static_cast<double>(batch) * d_out;
   relative_loss_kernel<<<models * batch, threads, 0, stream>>>(y, target, sizes, targets, floor, time, d_in,
                                                                d_out, parts, d_y, sums);
-  mean_loss_kernel<<<models, threads, 0, stream>>>(sums, batch, 1.0, losses);
+  launch_mean_loss(sums, models, batch, 1.0, losses, stream);
 }
 
 void launch_gradient_norm(const float* gradient, int models, std::size_t parameters, double* norms,

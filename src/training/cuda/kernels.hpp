@@ -22,8 +22,9 @@ struct Sample {
 
 /// Data and scales in device memory, in double as in the data file.
 struct BatchSource {
-  const double *resolved, *closure;                                       // rows of d_in and d_out numbers
-  const double *input_mean, *input_factor, *output_mean, *output_factor;  // (d_in), (d_out); 1 / scale
+  const double *resolved, *closure;                          // rows of d_in and d_out numbers
+  const double *input_mean, *input_factor;                   // (d_in); 1 / scale
+  const double *output_mean, *output_factor, *output_scale;  // (d_out)
   int d_in, d_out;
   int modes;  // Fourier modes that the translation turns: components k and modes + k; 0: none
 };
@@ -40,6 +41,10 @@ void launch_make_batch(const BatchSource& source, const Sample* samples, int cou
 /// target and d_y are (model, batch, time, d_out); weights (d_out); sums (model · batch) is working memory.
 void launch_closure_loss(const float* y, const float* target, const double* weights, int models, int batch,
                          int time, int d_out, float* d_y, double* sums, double* losses, cudaStream_t stream);
+
+/// losses[model] = share · Σ of the model's `batch` sums.
+void launch_mean_loss(const double* sums, int models, int batch, double share, double* losses,
+                      cudaStream_t stream);
 
 /// sizes (sample, d_in): root mean squares of the resolved variables of each sample in units of their scale,
 /// with a floor; variables v of the same groups[v] share one.

@@ -1,0 +1,76 @@
+// Random numbers and symmetric images as on the CPU: functions of (seed, purpose, stream, place).
+#pragma once
+
+#include <mac/random.hpp>
+
+#include "training/cuda/kernels.hpp"
+
+namespace mac::cuda {
+
+/// Philox 4×32-10, as Random123 has it.
+__device__ inline uint4 philox(uint4 counter, uint2 key) {
+#pragma unroll
+  for (int round = 0; round < 10; ++round) {
+    if (round > 0) key.x += 0x9E3779B9u, key.y += 0xBB67AE85u;
+    const unsigned high0 = __umulhi(0xD2511F53u, counter.x), low0 = 0xD2511F53u * counter.x;
+    const unsigned high1 = __umulhi(0xCD9E8D57u, counter.z), low1 = 0xCD9E8D57u * counter.z;
+    counter = {high1 ^ counter.y ^ key.x, low1, high0 ^ counter.w ^ key.y, low0};
+  }
+  return counter;
+}
+
+/// 53 bits in [0, 1), as RandomStream::uniform().
+__device__ inline double uniform(unsigned a, unsigned b) {
+  const unsigned long long high = a >> 5, low = b >> 6;
+  return static_cast<double>((high << 26) | low) * 0x1p-53;
+}
+
+/// Numbers 2·pair and 2·pair + 1 of RandomStream(seed, Purpose::noise, stream).normal(): each pair takes one
+/// block of the generator.
+__device__ inline double2 normal_pair(std::uint64_t seed, std::uint32_t stream, std::uint64_t pair) {
+  const uint4 words = philox({static_cast<unsigned>(pair), static_cast<unsigned>(pair >> 32), stream,
+                              static_cast<unsigned>(Purpose::noise)},
+                             {static_cast<unsigned>(seed), static_cast<unsigned>(seed >> 32)});
+  const double radius = sqrt(-2 * log1p(-uniform(words.x, words.y)));
+  double sine, cosine;
+  sincos(2 * 3.14159265358979323846 * uniform(words.z, words.w), &sine, &cosine);
+  return {radius * cosine, radius * sine};
+}
+
+/// Consecutive numbers of that stream, from any place on.
+class NoiseRow {
+ public:
+  __device__ NoiseRow(std::uint64_t seed, std::uint32_t stream, std::uint64_t first)
+      : seed_(seed), stream_(stream), number_(first) {}
+
+  __device__ double next() {
+    const bool even = number_ % 2 == 0;
+    if (even || !drawn_) pair_ = normal_pair(seed_, stream_, number_ / 2);
+    drawn_ = true;
+    ++number_;
+    return even ? pair_.x : pair_.y;
+  }
+
+ private:
+  std::uint64_t seed_;
+  std::uint32_t stream_;
+  std::uint64_t number_;
+  bool drawn_ = false;
+  double2 pair_{};
+};
+
+/// Translation, reflection and shift of one row, as Augmentation::apply.
+__device__ inline void transform(double (&row)[most_components], const double* from, int count, int modes,
+                                 const Sample& sample) {
+  for (int i = 0; i < count; ++i) row[i] = from[(i + sample.shift) % count];
+  for (int k = 0; k < modes; ++k) {
+    double sine, cosine;
+    sincos((k + 1) * sample.angle, &sine, &cosine);
+    const double phi = row[k], psi = row[modes + k];
+    const double turned = phi * cosine - psi * sine;
+    row[k] = sample.reflected ? -turned : turned;
+    row[modes + k] = phi * sine + psi * cosine;
+  }
+}
+
+}  // namespace mac::cuda

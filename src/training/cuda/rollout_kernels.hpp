@@ -1,0 +1,73 @@
+// The rollout loss on the device: coupled steps of many chains and their gradient (see training/losses.hpp).
+//
+// Chain (w, t) starts from state t of window w; windows of all models are numbered through. Arrays (chain,
+// variables): z in double, x and y, the network's input and output, in float.
+#pragma once
+
+#include <mac/host_device.hpp>
+
+#include "systems/reduced_equations.hpp"
+#include "training/cuda/kernels.hpp"
+
+namespace mac::cuda {
+
+/// Largest number of resolved variables: a lane of a warp for each.
+inline constexpr std::size_t most_variables = 32;
+
+struct RolloutProblem {
+  int windows, starts, states;
+  bool autoregressive;  // chains ordered by t, then w; else by w, then t
+  int d, c;
+  double dt;
+  bool linear, mean;                    // the hold, what the network predicts
+  std::size_t targets[most_variables];  // closure j is added to equation targets[j]
+  double share;                         // of one squared error in the loss
+  const double *input_mean, *input_factor, *output_mean, *output_scale;
+
+  MAC_HOST_DEVICE int chains() const { return windows * starts; }
+  MAC_HOST_DEVICE int chain(int w, int t) const { return autoregressive ? t * windows + w : w * starts + t; }
+  MAC_HOST_DEVICE int window(int chain) const { return autoregressive ? chain % windows : chain / starts; }
+  MAC_HOST_DEVICE int time(int chain) const { return autoregressive ? chain / windows : chain % starts; }
+};
+
+/// Windows `first`.. of each model's batch: truth (window, states, d), z and x of step 0.
+void launch_start_rollouts(const RolloutProblem& problem, const BatchSource& source, const Sample* samples,
+                           int models, int batch, int first, double noise, double* truth, double* z, float* x,
+                           cudaStream_t stream);
+
+/// Arrays of step s: what goes in, the network's output and that of the step before (null in step 0, where
+/// the prediction before is that of the chain one state earlier).
+struct CoupledArrays {
+  int s;
+  const double* z;
+  const float *y, *previous_y;
+  const double* truth;
+};
+
+/// z_next and, unless null, the network's next input; squared errors are added to errors (chain), or put
+/// there by step 0.
+void launch_coupled_step(const ReducedEquations& equations, const RolloutProblem& problem,
+                         const CoupledArrays& at, double* z_next, float* x_next, double* errors,
+                         cudaStream_t stream);
+
+/// The gradient of step s. d_z and d_x: of z_next through all later steps and through the network's next
+/// input (both null in the last step). Overwrites d_z_before, and the closure's gradient through this step
+/// (d_own) and that of the prediction before (d_previous), (chain, c).
+void launch_coupled_adjoint(const ReducedEquations& equations, const RolloutProblem& problem,
+                            const CoupledArrays& at, const double* z_next, const double* d_z,
+                            const float* d_x, double* d_z_before, double* d_own, double* d_previous,
+                            cudaStream_t stream);
+
+/// d_y of step s: its own part, what step s + 1 left for it (`later`, null in the last step), and in step 0
+/// what the chain one state later left.
+void launch_output_gradient(const RolloutProblem& problem, int s, const double* d_own, const double* later,
+                            const double* d_previous, float* d_y, cudaStream_t stream);
+
+/// sums[model · batch + first + w] = Σ_t errors of the window's chains.
+void launch_window_sums(const RolloutProblem& problem, const double* errors, int models, int batch, int first,
+                        double* sums, cudaStream_t stream);
+
+/// to += from.
+void launch_add(const float* from, float* to, std::size_t count, cudaStream_t stream);
+
+}  // namespace mac::cuda

@@ -1,0 +1,128 @@
+// The counterpart of training/rollout_loss.cpp: network passes and coupled steps take turns on one stream.
+#include <algorithm>
+
+#include "training/cuda/device_loss.hpp"
+#include "training/cuda/rollout_kernels.hpp"
+#include "training/cuda/rollout_network.hpp"
+
+namespace mac::cuda {
+
+namespace {
+
+/// Windows of a batch are worked off in groups of this many numbers of network state and input.
+constexpr std::size_t group_numbers = 1 << 29;
+
+std::size_t largest_divisor(std::size_t n, std::size_t limit) {
+  std::size_t divisor = std::clamp<std::size_t>(limit, 1, n);
+  while (n % divisor != 0) --divisor;
+  return divisor;
+}
+
+class DeviceRolloutLoss final : public DeviceLoss {
+ public:
+  DeviceRolloutLoss(const StagePlan& stage, const LossContext& context, SampleShape sample,
+                    const NetworkShape& shape, std::size_t models)
+      : equations_(*context.system.reduced_equations()),
+        steps_(stage.loss == LossKind::step ? 1 : stage.rollout_steps),
+        models_(models),
+        batch_(stage.batch),
+        parameters_(parameter_count(shape)) {
+    const RolloutForm form = stage.loss == LossKind::step ? RolloutForm::sequence : stage.rollout_form;
+    const std::size_t starts = sample.states - steps_;
+    const std::size_t per_window = starts * (form == RolloutForm::sequence ? shape.d_in : shape.state_size());
+    group_ = largest_divisor(batch_, group_numbers / (per_window * steps_));
+    network_ = make_device_rollout_network(form, shape, models, group_, starts, steps_);
+
+    problem_.windows = static_cast<int>(network_->models() * group_);
+    problem_.starts = static_cast<int>(starts), problem_.states = static_cast<int>(sample.states);
+    problem_.autoregressive = form == RolloutForm::autoregressive;
+    problem_.d = static_cast<int>(shape.d_in), problem_.c = static_cast<int>(shape.d_out);
+    problem_.dt = context.dt, problem_.mean = context.held.target == Target::mean;
+    problem_.linear = context.held.hold == Hold::linear;
+    std::ranges::copy(context.system.closure_targets(), problem_.targets);
+    problem_.share = 1 / static_cast<double>(batch_ * starts * steps_ * shape.d_in);
+
+    const std::size_t chains = network_->models() * group_ * starts;
+    z_.resize(steps_ + 1), x_.resize(steps_), y_.resize(steps_);
+    for (auto& z : z_) z.reserve(chains * shape.d_in);
+    for (auto& x : x_) x.reserve(chains * shape.d_in);
+    for (auto& y : y_) y.reserve(chains * shape.d_out);
+    truth_.reserve(network_->models() * group_ * sample.states * shape.d_in);
+    for (auto* array : {&d_z_, &d_z_before_}) array->reserve(chains * shape.d_in);
+    for (auto* array : {&d_own_, &d_previous_, &later_}) array->reserve(chains * shape.d_out);
+    d_x_.reserve(chains * shape.d_in);
+    d_y_.reserve(chains * shape.d_out);
+    errors_.reserve(chains);
+    sums_.reserve(models * batch_);
+  }
+
+  void evaluate(const float* parameters, const BatchSource& source, const Sample* samples, double noise,
+                float* gradient, double* losses, cudaStream_t stream) override {
+    problem_.input_mean = source.input_mean, problem_.input_factor = source.input_factor;
+    problem_.output_mean = source.output_mean, problem_.output_scale = source.output_scale;
+    for (std::size_t m = 0; m < models_; m += network_->models())
+      for (std::size_t first = 0; first < batch_; first += group_) {
+        const float* const weights = parameters + m * parameters_;
+        forward(weights, source, samples + m * batch_, first, noise, sums_.data() + m * batch_, stream);
+        backward(weights, gradient + m * parameters_, first > 0, stream);
+      }
+    launch_mean_loss(sums_.data(), static_cast<int>(models_), static_cast<int>(batch_), problem_.share,
+                     losses, stream);
+    check_launch("starting a rollout loss");
+  }
+
+ private:
+  CoupledArrays at(std::size_t s) const {
+    return {static_cast<int>(s), z_[s].data(), y_[s].data(), s > 0 ? y_[s - 1].data() : nullptr,
+            truth_.data()};
+  }
+
+  void forward(const float* parameters, const BatchSource& source, const Sample* samples, std::size_t first,
+               double noise, double* sums, cudaStream_t stream) {
+    const int models = static_cast<int>(network_->models()), batch = static_cast<int>(batch_),
+              window = static_cast<int>(first);
+    launch_start_rollouts(problem_, source, samples, models, batch, window, noise, truth_.data(),
+                          z_[0].data(), x_[0].data(), stream);
+    for (std::size_t s = 0; s < steps_; ++s) {
+      network_->forward(parameters, s, x_[s].data(), y_[s].data(), stream);
+      launch_coupled_step(equations_, problem_, at(s), z_[s + 1].data(),
+                          s + 1 < steps_ ? x_[s + 1].data() : nullptr, errors_.data(), stream);
+    }
+    launch_window_sums(problem_, errors_.data(), models, batch, window, sums, stream);
+  }
+
+  void backward(const float* parameters, float* gradient, bool add, cudaStream_t stream) {
+    for (std::size_t s = steps_; s-- > 0;) {
+      const bool last = s + 1 == steps_;
+      launch_coupled_adjoint(equations_, problem_, at(s), z_[s + 1].data(), last ? nullptr : d_z_.data(),
+                             d_x_.data(), d_z_before_.data(), d_own_.data(), d_previous_.data(), stream);
+      launch_output_gradient(problem_, static_cast<int>(s), d_own_.data(), last ? nullptr : later_.data(),
+                             d_previous_.data(), d_y_.data(), stream);
+      network_->backward(parameters, s, x_[s].data(), d_y_.data(), gradient, add || !last,
+                         s > 0 ? d_x_.data() : nullptr, stream);
+      std::swap(d_z_, d_z_before_);
+      std::swap(later_, d_previous_);
+    }
+  }
+
+  ReducedEquations equations_;
+  std::size_t steps_, models_, batch_, parameters_, group_ = 1;
+  std::unique_ptr<DeviceRolloutNetwork> network_;
+  RolloutProblem problem_{};
+  std::vector<DeviceArray<double>> z_;     // [s] (chains, d): after s steps
+  std::vector<DeviceArray<float>> x_, y_;  // [s] the network's inputs and outputs
+  DeviceArray<double> truth_, errors_, sums_;
+  DeviceArray<double> d_z_, d_z_before_;            // (chains, d)
+  DeviceArray<double> d_own_, d_previous_, later_;  // (chains, c)
+  DeviceArray<float> d_x_, d_y_;
+};
+
+}  // namespace
+
+std::unique_ptr<DeviceLoss> make_device_rollout_loss(const StagePlan& stage, const LossContext& context,
+                                                     SampleShape sample, const NetworkShape& shape,
+                                                     std::size_t models) {
+  return std::make_unique<DeviceRolloutLoss>(stage, context, sample, shape, models);
+}
+
+}  // namespace mac::cuda
