@@ -14,7 +14,10 @@
 
 namespace mac {
 
-struct Model;  // mac/model.hpp
+struct Model;      // mac/model.hpp
+struct GroupTask;  // see rollout/group.hpp
+struct GroupStart;
+struct GroupResult;
 
 /// What a group of trajectories needs to advance over one saved step; arrays are (count, closure_size).
 struct GroupStep {
@@ -53,6 +56,11 @@ class ClosureModel {
   /// The closure of trajectories first, first+1, ... of the split.
   virtual std::unique_ptr<ClosureGroup> start(const DataSplit& split, std::size_t first,
                                               std::size_t count) const = 0;
+
+  /// A model that rolls a whole group out by itself, on a device, says how many trajectories of that many
+  /// times it takes at once.
+  virtual std::optional<std::size_t> rolls_at_once(std::size_t /*times*/) const { return std::nullopt; }
+  virtual GroupResult roll(const GroupTask& task, GroupStart start) const;
 };
 
 /// No closure: the Markovian reduced model.
@@ -64,6 +72,10 @@ std::unique_ptr<ClosureModel> make_exact(HeldClosure held);
 /// is the model's name in files and tables.
 std::unique_ptr<ClosureModel> make_network_closure(const Model& model, const std::string& name,
                                                    HeldClosure held);
+/// The same on the CUDA device, network and reduced equations in one kernel; within rounding of the CPU's.
+/// Throws Error without a device, UsageError for the hold stage.
+std::unique_ptr<ClosureModel> make_device_network_closure(const Model& model, const std::string& name,
+                                                          HeldClosure held);
 
 struct RolloutOptions {
   std::vector<std::string> splits;  // empty: test and ood, where the data has them

@@ -12,7 +12,7 @@ void add_rollout(CLI::App& program) {
     Common common;
     ModelRequest request;
     RolloutOptions rollout;
-    std::string data, output, hold, target;
+    std::string data, output, hold, target, device = "cpu";
     double to = 0;
   };
   const auto options = std::make_shared<Options>();
@@ -55,6 +55,9 @@ void add_rollout(CLI::App& program) {
       ->type_name("TIME");
   command->add_flag("--time-steps", options->rollout.time_steps,
                     "Record the wall time of every step in the file");
+  command->add_option("--device", options->device, "Where a network is rolled out: cpu (default) or cuda")
+      ->check(CLI::IsMember({"cpu", "cuda"}))
+      ->type_name("DEVICE");
   add_common(*command, options->common, false);
   command->callback([options, to] {
     if (!options->hold.empty()) options->request.hold = hold_from(options->hold);
@@ -62,6 +65,7 @@ void add_rollout(CLI::App& program) {
     if (to->count() > 0) options->rollout.to = options->to;
     options->rollout.threads = options->common.threads;
     options->rollout.quiet = options->common.quiet;
+    options->request.on_device = options->device == "cuda";
     const DataFile data = DataFile::open(options->data);
     rollout(*open_model(options->request, data), data, options->output, options->rollout);
   });

@@ -1,6 +1,7 @@
 // What a build without CUDA says about it.
 #include <mac/cuda.hpp>
 #include <mac/error.hpp>
+#include <mac/rollout.hpp>
 
 #include "training/descent.hpp"
 
@@ -15,6 +16,10 @@ std::string cuda_unavailable() {
 std::string cuda_description() { return "no CUDA"; }
 
 std::unique_ptr<SequenceEngine<float>> make_cuda_engine(const NetworkShape&) {
+  throw Error(cuda_unavailable());
+}
+
+std::unique_ptr<ClosureModel> make_device_network_closure(const Model&, const std::string&, HeldClosure) {
   throw Error(cuda_unavailable());
 }
 

@@ -34,12 +34,16 @@ std::unique_ptr<ClosureModel> open_network(const ModelRequest& request, const Da
   if (const auto own = model.provenance.find("name"); name.empty() && own != model.provenance.end())
     name = own->second;
   if (name.empty()) name = std::filesystem::path(request.model).stem().string();
-  return make_network_closure(model, name, held);
+  return request.on_device ? make_device_network_closure(model, name, held)
+                           : make_network_closure(model, name, held);
 }
 
 }  // namespace
 
 std::unique_ptr<ClosureModel> open_model(const ModelRequest& request, const DataFile& data) {
+  const bool network = std::filesystem::exists(request.model) && !is_baseline(request.model);
+  if (request.on_device && !network)
+    throw UsageError("{}: only networks are rolled out on a CUDA device: use --device cpu", request.model);
   if (request.model == "markov") return make_markov();
   if (request.model == "exact")
     return make_exact({request.hold.value_or(Hold::zero), request.target.value_or(Target::instant)});

@@ -12,6 +12,7 @@ struct ModelRequest {
   std::string name;              // in files and tables; empty: the model's own
   std::optional<Hold> hold;      // default: the model's own
   std::optional<Target> target;  // exact only
+  bool on_device = false;        // networks only: roll out on the CUDA device
 };
 
 /// Throws UsageError if the model does not fit the data: another system, other variables, another step.

@@ -19,7 +19,6 @@ namespace mac {
 namespace {
 
 constexpr std::size_t group_size = 64;  // trajectories that advance together, at most
-constexpr double blow_up_bound = 1e12;  // far beyond any resolved variable, far below overflow
 constexpr double nan = std::numeric_limits<double>::quiet_NaN();
 
 bool sound(const double* values, std::size_t count) {
@@ -36,19 +35,9 @@ struct SplitTask {
   const RolloutSplit* earlier = nullptr;  // the rollout that this one continues
 };
 
-/// The start of a group: states, and for a continued rollout everything at its last time.
-struct GroupStart {
-  std::vector<double> y;                  // (count, d)
-  std::vector<double> truth;              // (count, history + 1, d)
-  std::vector<double> closure, previous;  // (count, c); empty unless continued
-  std::vector<double> memory;
-  std::vector<double> blow_up_time;  // (count)
-};
-
-GroupResult roll_group(const System& system, ClosureGroup& group, HeldClosure held, const SplitTask& task,
-                       std::size_t count, GroupStart start, Progress& progress) {
-  const std::size_t d = system.resolved_size(), c = system.closure_size(), times = task.time.size();
-  const bool continued = task.earlier != nullptr;
+GroupResult roll_group(ClosureGroup& group, const GroupTask& task, GroupStart start, Progress& progress) {
+  const auto& [system, held, dt, time, first_in_data, history, continued, count] = task;
+  const std::size_t d = system.resolved_size(), c = system.closure_size(), times = time.size();
   GroupResult out{std::vector<double>(count * times * d, nan),
                   std::vector<double>(count * times * c, nan),
                   std::move(start.blow_up_time),
@@ -61,13 +50,13 @@ GroupResult roll_group(const System& system, ClosureGroup& group, HeldClosure he
 
   for (std::size_t n = 0; n < times; ++n) {
     const auto began = std::chrono::steady_clock::now();
-    const std::size_t step = task.first_in_data + n;
+    const std::size_t step = first_in_data + n;
     if (n > 0 || !continued) group.predict(step, y.data(), closure.data());
     for (std::size_t i = 0; i < count; ++i) {
       double* state = y.data() + i * d;
       double* now = closure.data() + i * c;
       if (std::isnan(out.blow_up_time[i]) && (!sound(state, d) || !sound(now, c)))
-        out.blow_up_time[i] = task.time[n];
+        out.blow_up_time[i] = time[n];
       if (!std::isnan(out.blow_up_time[i])) {  // the results stay NaN, the group's arithmetic finite
         std::fill_n(state, d, 0.0);
         std::fill_n(now, c, 0.0);
@@ -77,12 +66,11 @@ GroupResult roll_group(const System& system, ClosureGroup& group, HeldClosure he
       std::copy_n(now, c, out.closure.data() + (i * times + n) * c);
     }
     if (n + 1 < times) {
-      group.advance(step,
-                    {system, task.dt, held, count, closure.data(), step > 0 ? previous.data() : nullptr},
+      group.advance(step, {system, dt, held, count, closure.data(), step > 0 ? previous.data() : nullptr},
                     y.data());
-      if (n + 1 <= task.history)  // still reading the true past
+      if (n + 1 <= history)  // still reading the true past
         for (std::size_t i = 0; i < count; ++i)
-          std::copy_n(start.truth.data() + (i * (task.history + 1) + n + 1) * d, d, y.data() + i * d);
+          std::copy_n(start.truth.data() + (i * (history + 1) + n + 1) * d, d, y.data() + i * d);
     }
     std::swap(closure, previous);
     out.seconds_per_step[n] = std::chrono::duration<double>(std::chrono::steady_clock::now() - began).count();
@@ -135,9 +123,11 @@ GroupStart start_group(const SplitTask& task, std::size_t first, std::size_t cou
 void roll_split(const ClosureModel& model, const System& system, const SplitTask& task,
                 RolloutSplitWriter writer, int threads, Progress& progress) {
   const std::size_t n = task.split.trajectories();
+  const auto at_once = model.rolls_at_once(task.time.size());
+  if (at_once) threads = 1;
   // Small enough that every thread has work; a model's results must not depend on the grouping.
   const auto share = (n + static_cast<std::size_t>(threads) - 1) / static_cast<std::size_t>(threads);
-  const std::size_t size = std::clamp<std::size_t>(share, 1, group_size);
+  const std::size_t size = std::clamp<std::size_t>(share, 1, at_once.value_or(group_size));
   const std::size_t groups = (n + size - 1) / size;
   std::mutex hdf5;  // not thread-safe: reads and writes take turns
   parallel_in_order(
@@ -146,9 +136,20 @@ void roll_split(const ClosureModel& model, const System& system, const SplitTask
         const std::size_t first = g * size, count = std::min(size, n - first);
         std::unique_lock reading(hdf5);
         GroupStart start = start_group(task, first, count);
-        const std::unique_ptr<ClosureGroup> group = model.start(task.split, first, count);
+        const std::unique_ptr<ClosureGroup> group = model.start(task.split, first, at_once ? 1 : count);
         reading.unlock();
-        return roll_group(system, *group, model.held(), task, count, std::move(start), progress);
+        const GroupTask work{system,
+                             model.held(),
+                             task.dt,
+                             task.time,
+                             task.first_in_data,
+                             task.history,
+                             task.earlier != nullptr,
+                             count};
+        if (!at_once) return roll_group(*group, work, std::move(start), progress);
+        GroupResult result = model.roll(work, std::move(start));
+        progress.advance(count * task.time.size());
+        return result;
       },
       [&](std::size_t g, const GroupResult& result) {
         const std::size_t first = g * size;
@@ -202,6 +203,10 @@ SplitTask plan_split(DataSplit split, double step, const RolloutOptions& options
 }
 
 }  // namespace
+
+GroupResult ClosureModel::roll(const GroupTask&, GroupStart) const {
+  throw Error("{}: advances step by step", name());
+}
 
 void ClosureGroup::advance(std::size_t, const GroupStep& step, double* y) {
   const std::size_t d = step.system.resolved_size(), c = step.system.closure_size();

@@ -5,14 +5,9 @@
 #include <vector>
 
 #include "io/hdf5.hpp"
+#include "rollout/group.hpp"
 
 namespace mac {
-
-/// A group of trajectories, (count, n_time, ...).
-struct GroupResult {
-  std::vector<double> resolved, closure, blow_up_time, memory;
-  std::vector<double> seconds_per_step;  // (n_time)
-};
 
 class RolloutSplitWriter {
  public:

@@ -1,0 +1,154 @@
+// A network closure whose rollouts run on the device.
+#include <chrono>
+#include <cmath>
+#include <limits>
+#include <mac/cuda.hpp>
+#include <mac/model.hpp>
+#include <mac/progress.hpp>
+
+#include "network/cuda/device.hpp"
+#include "rollout/cuda/rollout_kernel.hpp"
+#include "rollout/group.hpp"
+
+namespace mac {
+
+namespace cuda {
+
+namespace {
+
+/// Results of a group, in numbers: what the host takes from the device at once.
+constexpr std::size_t most_results = 1 << 27;
+/// Steps of a launch: between two the host looks for an interrupt.
+constexpr int steps_of_launch = 4096;
+
+template <class T>
+DeviceArray<T> on_device(const std::vector<T>& values) {
+  DeviceArray<T> array(std::max<std::size_t>(1, values.size()));
+  array.upload(values.data(), values.size(), nullptr);
+  return array;
+}
+template <class T>
+std::vector<T> from_device(const DeviceArray<T>& array, std::size_t count) {
+  std::vector<T> values(count);
+  array.download(values.data(), count, nullptr);
+  check(cudaStreamSynchronize(nullptr), "rolling out");
+  return values;
+}
+
+class DeviceNetworkClosure final : public ClosureModel {
+ public:
+  DeviceNetworkClosure(const Model& model, const std::string& name, HeldClosure held)
+      : shape_(model.shape),
+        normalisation_(model.normalisation),
+        weights_(on_device(pack_parameters(model.shape, parameters_as<float>(model)))),
+        host_(make_network_closure(model, name, held)) {}
+
+  std::string name() const override { return host_->name(); }
+  HeldClosure held() const override { return host_->held(); }
+  std::unique_ptr<ClosureGroup> start(const DataSplit& split, std::size_t first,
+                                      std::size_t count) const override {
+    return host_->start(split, first, count);
+  }
+  std::optional<std::size_t> rolls_at_once(std::size_t times) const override {
+    return std::max<std::size_t>(1, most_results / (times * (shape_.d_in + shape_.d_out)));
+  }
+  GroupResult roll(const GroupTask& task, GroupStart start) const override;
+
+ private:
+  NetworkShape shape_;
+  Normalisation normalisation_;
+  DeviceArray<float> weights_;
+  std::unique_ptr<ClosureModel> host_;
+};
+
+GroupResult DeviceNetworkClosure::roll(const GroupTask& task, GroupStart start) const {
+  const auto equations = task.system.reduced_equations();
+  if (!equations || shape_.d_in > most_rolled_variables)
+    throw UsageError("the reduced equations of {} cannot be rolled out on a CUDA device: use --device cpu",
+                     task.system.name());
+  const std::size_t d = shape_.d_in, c = shape_.d_out, times = task.time.size();
+  const auto began = std::chrono::steady_clock::now();
+  std::vector<float> memory(start.memory.begin(), start.memory.end());
+  memory.resize(task.count * shape_.state_size());
+  start.closure.resize(task.count * c);
+  start.previous.resize(task.count * c);
+  std::vector<int> blown(task.count, -1);
+  for (std::size_t i = 0; i < task.count; ++i)
+    if (!std::isnan(start.blow_up_time[i])) blown[i] = 0;
+
+  const auto input_mean = on_device(normalisation_.input_mean),
+             input_scale = on_device(normalisation_.input_scale),
+             output_mean = on_device(normalisation_.output_mean),
+             output_scale = on_device(normalisation_.output_scale);
+  const auto y = on_device(start.y), closure = on_device(start.closure), previous = on_device(start.previous),
+             truth = on_device(start.truth);
+  const auto device_memory = on_device(memory);
+  const auto blow_up = on_device(blown);
+  const DeviceArray<double> resolved(task.count * times * d), predicted(task.count * times * c);
+
+  RolloutRun run{.network = packed_network(shape_),
+                 .equations = device_equations(*equations),
+                 .count = static_cast<int>(task.count),
+                 .first = 0,
+                 .end = 0,
+                 .times = static_cast<int>(times),
+                 .offset = static_cast<int>(task.first_in_data),
+                 .history = static_cast<int>(task.history),
+                 .continued = task.continued,
+                 .dt = task.dt,
+                 .linear = task.held.hold == Hold::linear,
+                 .mean = task.held.target == Target::mean,
+                 .drives = {},
+                 .bound = blow_up_bound,
+                 .weights = weights_.data(),
+                 .input_mean = input_mean.data(),
+                 .input_scale = input_scale.data(),
+                 .output_mean = output_mean.data(),
+                 .output_scale = output_scale.data(),
+                 .y = y.data(),
+                 .closure = closure.data(),
+                 .previous = previous.data(),
+                 .memory = device_memory.data(),
+                 .blow_up = blow_up.data(),
+                 .truth = truth.data(),
+                 .resolved = resolved.data(),
+                 .predicted = predicted.data()};
+  std::ranges::fill(run.drives, -1);
+  const auto targets = task.system.closure_targets();
+  for (std::size_t j = 0; j < targets.size(); ++j) run.drives[targets[j]] = static_cast<int>(j);
+  for (; run.first < run.times; run.first = run.end) {
+    run.end = std::min(run.first + steps_of_launch, run.times);
+    launch_rollout(run, nullptr);
+    check(cudaStreamSynchronize(nullptr), "rolling out");
+    throw_if_interrupted();
+  }
+
+  GroupResult out{from_device(resolved, task.count * times * d),
+                  from_device(predicted, task.count * times * c),
+                  std::move(start.blow_up_time),
+                  {},
+                  {}};
+  blown = from_device(blow_up, task.count);
+  for (std::size_t i = 0; i < task.count; ++i)
+    if (std::isnan(out.blow_up_time[i]) && blown[i] >= 0)
+      out.blow_up_time[i] = task.time[static_cast<std::size_t>(blown[i])];
+  memory = from_device(device_memory, memory.size());
+  out.memory.assign(memory.begin(), memory.end());
+  const std::chrono::duration<double> elapsed = std::chrono::steady_clock::now() - began;
+  out.seconds_per_step.assign(times, elapsed.count() / static_cast<double>(times));
+  return out;
+}
+
+}  // namespace
+
+}  // namespace cuda
+
+std::unique_ptr<ClosureModel> make_device_network_closure(const Model& model, const std::string& name,
+                                                          HeldClosure held) {
+  if (const std::string reason = cuda_unavailable(); !reason.empty()) throw Error(reason);
+  if (held.hold == Hold::stage)
+    throw UsageError("{}: the hold stage runs on the CPU only: use --device cpu", name);
+  return std::make_unique<cuda::DeviceNetworkClosure>(model, name, held);
+}
+
+}  // namespace mac

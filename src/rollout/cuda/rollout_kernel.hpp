@@ -1,0 +1,52 @@
+// Rollouts on the device: network and reduced equations in one kernel over many steps.
+#pragma once
+
+#include <cuda_runtime.h>
+
+#include "rollout/cuda/packed_network.hpp"
+#include "systems/reduced_equations.hpp"
+
+namespace mac::cuda {
+
+/// Largest number of resolved variables.
+inline constexpr int most_rolled_variables = 32;
+
+/// A reduced right-hand side as a kernel takes it.
+struct DeviceEquations {
+  int kind;  // place in ReducedEquations::of
+  LorenzRing ring;
+  FourierModes modes;
+  GridBuses grid;
+};
+DeviceEquations device_equations(const ReducedEquations& equations);
+
+struct RolloutRun {
+  PackedNetwork network;
+  DeviceEquations equations;
+  int count;              // trajectories
+  int first, end, times;  // steps first..end-1 of `times` are taken
+  int offset;             // number of step 0 in the data
+  int history;            // y is the truth up to and including this step
+  bool continued;         // step 0 has its prediction already
+  double dt;
+  bool linear, mean;                  // the hold, what the network predicts
+  int drives[most_rolled_variables];  // closure that drives variable v, or -1
+  double bound;                       // beyond it a trajectory has blown up
+  const float* weights;               // packed
+  const double *input_mean, *input_scale, *output_mean, *output_scale;  // (d_in), (d_out)
+
+  // Carried from launch to launch.
+  double* y;         // (count, d_in): state at step `first`
+  double* closure;   // (count, d_out): continued only, the prediction of step 0
+  double* previous;  // (count, d_out): the prediction before
+  float* memory;     // (count, state)
+  int* blow_up;      // (count): first step at which it had blown up, or -1
+
+  const double* truth;           // (count, history + 1, d_in), or null
+  double *resolved, *predicted;  // (count, times, ·): results, NaN after a blow-up
+};
+
+/// Throws Error if not even one trajectory's state fits the device's shared memory.
+void launch_rollout(const RolloutRun& run, cudaStream_t stream);
+
+}  // namespace mac::cuda

@@ -1,0 +1,40 @@
+// A group of trajectories that are rolled out together: what goes in and what comes out.
+#pragma once
+
+#include <mac/rollout.hpp>
+#include <vector>
+
+namespace mac {
+
+/// From its absolute value on a resolved variable or closure has blown up: far beyond any of them, far below
+/// overflow.
+inline constexpr double blow_up_bound = 1e12;
+
+/// The start of a group: states, and for a continued rollout everything at its last time.
+struct GroupStart {
+  std::vector<double> y;                  // (count, d)
+  std::vector<double> truth;              // (count, history + 1, d)
+  std::vector<double> closure, previous;  // (count, c); empty unless continued
+  std::vector<double> memory;
+  std::vector<double> blow_up_time;  // (count)
+};
+
+/// What a group's rollout covers.
+struct GroupTask {
+  const System& system;
+  HeldClosure held;
+  double dt;                        // the closure step
+  const std::vector<double>& time;  // of the rollout
+  std::size_t first_in_data;        // index of time[0] in the data
+  std::size_t history;              // the model is given the truth up to and including this index
+  bool continued;
+  std::size_t count;  // trajectories
+};
+
+/// A group of trajectories, (count, n_time, ...).
+struct GroupResult {
+  std::vector<double> resolved, closure, blow_up_time, memory;
+  std::vector<double> seconds_per_step;  // (n_time)
+};
+
+}  // namespace mac

@@ -1,0 +1,124 @@
+// Rollouts on the device against the CPU's.
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <mac/cuda.hpp>
+#include <mac/model.hpp>
+#include <mac/rollout.hpp>
+
+#include "support/files.hpp"
+
+namespace mac::test {
+namespace {
+
+class CudaRollout : public testing::Test {
+ protected:
+  void SetUp() override {
+    if (const std::string reason = cuda_unavailable(); !reason.empty()) GTEST_SKIP() << reason;
+  }
+
+  /// Data of a system, and an untrained network for them with scales near the data's.
+  void make(const std::string& system, std::size_t trajectories, LayerKind kind, std::size_t d_model) {
+    generate(Experiment::parse("[system]\n" + system + "[data.test]\ntrajectories = " +
+                                   std::to_string(trajectories) + "\nhorizon = 0.2\n",
+                               "study.toml"),
+             folder_.file("data.h5"), {2, true});
+    const DataFile data = DataFile::open(folder_.file("data.h5"));
+    const std::size_t d = data.experiment().system->resolved_size(),
+                      c = data.experiment().system->closure_size();
+    model_.shape = {kind, d, c, d_model, 2, kind == LayerKind::mamba ? 5u : 0u};
+    model_.parameters = initial_parameters(model_.shape, 1);
+    model_.normalisation = {std::vector<double>(d, 0.01), std::vector<double>(d, 0.5),
+                            std::vector<double>(c, 0.02), std::vector<double>(c, 0.3)};
+  }
+  RolloutSplit roll(bool on_device, HeldClosure held, RolloutOptions options = {},
+                    const std::string& file = "out.h5") {
+    options.quiet = true;
+    const auto model = on_device ? make_device_network_closure(model_, "mac", held)
+                                 : make_network_closure(model_, "mac", held);
+    rollout(*model, DataFile::open(folder_.file("data.h5")), folder_.file(file), options);
+    return RolloutFile::open(folder_.file(file)).splits.front();
+  }
+
+  ScratchFolder folder_;
+  Model model_;
+};
+
+double largest_difference(const std::vector<double>& a, const std::vector<double>& b) {
+  double largest = a.size() == b.size() ? 0 : INFINITY;
+  for (std::size_t i = 0; i < std::min(a.size(), b.size()); ++i)
+    largest = std::max(largest, std::abs(a[i] - b[i]) / (1 + std::abs(b[i])));
+  return largest;
+}
+
+const std::string burgers = "name = 'burgers'\ngrid = 32\n[data]\ndt = 1e-3\nstride = 10\n",
+                  lorenz = "name = 'lorenz96'\nJ = 4\nwarmup_steps = 50\n[data]\ndt = 5e-3\nstride = 2\n",
+                  grid = "name = 'power_grid'\n[data]\ndt = 2e-4\nstride = 50\n",
+                  five_modes = "name = 'kdv'\nmodes = 5\ngrid = 32\n[data]\ndt = 5e-3\nstride = 2\n";
+
+TEST_F(CudaRollout, FollowsTheCpuForEverySystemAndHold) {
+  for (const std::string& system : {burgers, lorenz, grid, five_modes})
+    for (const LayerKind kind : {LayerKind::mamba, LayerKind::gru}) {
+      make(system, 5, kind, 22);
+      for (const HeldClosure held : {HeldClosure{Hold::zero, Target::instant},
+                                     {Hold::linear, Target::instant},
+                                     {Hold::linear, Target::mean}}) {
+        const RolloutSplit cpu = roll(false, held), cuda = roll(true, held);
+        // Twenty steps of networks in float32, whose rounding the states feed back.
+        EXPECT_LT(largest_difference(cuda.resolved, cpu.resolved), 1e-6) << system << to_string(kind);
+        EXPECT_LT(largest_difference(cuda.closure, cpu.closure), 5e-6) << system << to_string(kind);
+        EXPECT_LT(largest_difference(cuda.memory, cpu.memory), 5e-6) << system << to_string(kind);
+      }
+    }
+}
+
+TEST_F(CudaRollout, OfManyTrajectoriesGivesTheBitsOfFew) {
+  for (const LayerKind kind : {LayerKind::mamba, LayerKind::gru}) {
+    make(burgers, 2000, kind, 22);
+    const RolloutSplit many = roll(true, {Hold::linear, Target::instant});
+    make(burgers, 7, kind, 22);
+    const RolloutSplit few = roll(true, {Hold::linear, Target::instant});
+    EXPECT_TRUE(std::equal(few.resolved.begin(), few.resolved.end(), many.resolved.begin()))
+        << to_string(kind);
+  }
+}
+
+TEST_F(CudaRollout, TakesNetworksWhoseWeightsDoNotFitSharedMemory) {
+  make(lorenz, 700, LayerKind::mamba, 120);
+  const HeldClosure held{Hold::zero, Target::instant};
+  EXPECT_LT(largest_difference(roll(true, held).resolved, roll(false, held).resolved), 1e-6);
+}
+
+TEST_F(CudaRollout, GoesOnToTheLastBit) {
+  make(burgers, 5, LayerKind::mamba, 9);
+  const HeldClosure held{Hold::linear, Target::instant};
+  const RolloutSplit whole = roll(true, held);
+  RolloutOptions half, rest;
+  half.to = 0.1;
+  roll(true, held, half, "half.h5");
+  rest.from = folder_.file("half.h5");
+  const RolloutSplit second = roll(true, held, rest, "rest.h5");
+  const std::size_t d = 6, times = whole.time.size(), later = second.time.size();
+  for (std::size_t i = 0; i < 5; ++i)
+    EXPECT_TRUE(
+        std::equal(second.resolved.begin() + static_cast<std::ptrdiff_t>(i * later * d),
+                   second.resolved.begin() + static_cast<std::ptrdiff_t>((i + 1) * later * d),
+                   whole.resolved.begin() + static_cast<std::ptrdiff_t>((i * times + times - later) * d)));
+}
+
+TEST_F(CudaRollout, ReadsTheTruePastAndReportsBlowUps) {
+  make(burgers, 5, LayerKind::gru, 9);
+  const HeldClosure held{Hold::zero, Target::instant};
+  RolloutOptions history;
+  history.history = 0.1;
+  EXPECT_LT(largest_difference(roll(true, held, history).resolved, roll(false, held, history).resolved),
+            1e-6);
+  for (double& scale : model_.normalisation.output_scale) scale = 1e9;
+  const RolloutSplit cpu = roll(false, held), cuda = roll(true, held);
+  EXPECT_EQ(cuda.blow_up_time, cpu.blow_up_time);
+  EXPECT_FALSE(std::isnan(cpu.blow_up_time[0]));
+  EXPECT_TRUE(std::isnan(cuda.resolved.back()));
+}
+
+}  // namespace
+}  // namespace mac::test
