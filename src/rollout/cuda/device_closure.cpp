@@ -35,6 +35,12 @@ std::vector<T> from_device(const DeviceArray<T>& array, std::size_t count) {
   return values;
 }
 
+int multiprocessors() {
+  int count = 0;
+  check(cudaDeviceGetAttribute(&count, cudaDevAttrMultiProcessorCount, 0), "asking for its size");
+  return count;
+}
+
 class DeviceNetworkClosure final : public ClosureModel {
  public:
   DeviceNetworkClosure(const Model& model, const std::string& name, HeldClosure held)
@@ -116,9 +122,12 @@ GroupResult DeviceNetworkClosure::roll(const GroupTask& task, GroupStart start) 
   std::ranges::fill(run.drives, -1);
   const auto targets = task.system.closure_targets();
   for (std::size_t j = 0; j < targets.size(); ++j) run.drives[targets[j]] = static_cast<int>(j);
+  const auto plan = plan_rollout(run.network, run.count, shared_memory(), multiprocessors());
+  if (!plan) throw Error("{}: is too large for rollouts on the CUDA device: use --device cpu", name());
   for (; run.first < run.times; run.first = run.end) {
     run.end = std::min(run.first + steps_of_launch, run.times);
-    launch_rollout(run, nullptr);
+    launch_rollout(run, *plan, nullptr);
+    check_launch("starting a rollout");
     check(cudaStreamSynchronize(nullptr), "rolling out");
     throw_if_interrupted();
   }

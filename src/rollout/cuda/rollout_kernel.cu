@@ -1,7 +1,6 @@
 // A block takes a group of trajectories through all steps. Weights (where they fit) and recurrent states stay
 // in shared memory; activations are (channel, trajectory), TILE trajectories to a thread.
 #include "network/cuda/columns.cuh"
-#include "network/cuda/device.hpp"
 #include "network/cuda/shared_layout.cuh"
 #include "rollout/coupled_rk4.hpp"
 #include "rollout/cuda/rollout_kernel.hpp"
@@ -416,25 +415,6 @@ std::size_t bytes_of(const RolloutVariant& variant, const PackedNetwork& net) {
   return static_cast<std::size_t>(Layout(net, variant.group, variant.shared_weights).total) * sizeof(float);
 }
 
-int multiprocessors() {
-  int count = 0;
-  check(cudaDeviceGetAttribute(&count, cudaDevAttrMultiProcessorCount, 0), "asking for its size");
-  return count;
-}
-
-/// The largest groups that fit and leave no multiprocessor without one; else the smallest that fit.
-const RolloutVariant& choose(const RolloutRun& run, int processors) {
-  const RolloutVariant* chosen = nullptr;
-  for (const RolloutVariant& variant : variants) {
-    if (bytes_of(variant, run.network) > shared_memory().per_block) continue;
-    if (chosen && chosen->shared_weights && !variant.shared_weights) break;
-    chosen = &variant;
-    if (run.count > (variant.group - 1) * processors) break;
-  }
-  if (!chosen) throw Error("the network is too large for rollouts on the CUDA device: use --device cpu");
-  return *chosen;
-}
-
 }  // namespace
 
 DeviceEquations device_equations(const ReducedEquations& equations) {
@@ -446,16 +426,25 @@ DeviceEquations device_equations(const ReducedEquations& equations) {
   return out;
 }
 
-void launch_rollout(const RolloutRun& run, cudaStream_t stream) {
-  const int processors = multiprocessors();
-  const RolloutVariant& variant = choose(run, processors);
-  const std::size_t bytes = bytes_of(variant, run.network);
-  check(cudaFuncSetAttribute(variant.kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
-                             static_cast<int>(bytes)),
-        "reserving shared memory");
-  const int blocks = std::min((run.count + variant.group - 1) / variant.group, processors);
-  variant.kernel<<<blocks, variant.threads, bytes, stream>>>(run, variant.group);
-  check_launch("starting a rollout");
+std::optional<RolloutPlan> plan_rollout(const PackedNetwork& network, int count, const SharedMemory& memory,
+                                        int processors) {
+  std::optional<RolloutPlan> plan;
+  for (const RolloutVariant& variant : variants) {
+    const std::size_t bytes = bytes_of(variant, network);
+    if (bytes > memory.per_block) continue;
+    if (plan && variants[plan->variant].shared_weights && !variant.shared_weights) break;
+    const int groups = (count + variant.group - 1) / variant.group;
+    plan = {static_cast<int>(&variant - variants), std::min(groups, processors), bytes};
+    if (count > (variant.group - 1) * processors) break;
+  }
+  return plan;
+}
+
+void launch_rollout(const RolloutRun& run, const RolloutPlan& plan, cudaStream_t stream) {
+  const RolloutVariant& variant = variants[plan.variant];
+  cudaFuncSetAttribute(variant.kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
+                       static_cast<int>(plan.bytes));
+  variant.kernel<<<plan.blocks, variant.threads, plan.bytes, stream>>>(run, variant.group);
 }
 
 }  // namespace mac::cuda

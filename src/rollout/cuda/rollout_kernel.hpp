@@ -3,6 +3,7 @@
 
 #include <cuda_runtime.h>
 
+#include "network/cuda/plan.hpp"
 #include "rollout/cuda/packed_network.hpp"
 #include "systems/reduced_equations.hpp"
 
@@ -46,7 +47,17 @@ struct RolloutRun {
   double *resolved, *predicted;  // (count, times, ·): results, NaN after a blow-up
 };
 
-/// Throws Error if not even one trajectory's state fits the device's shared memory.
-void launch_rollout(const RolloutRun& run, cudaStream_t stream);
+struct RolloutPlan {
+  int variant;        // place in the table of compiled kernels
+  int blocks;         // of the launch
+  std::size_t bytes;  // of shared memory
+};
+
+/// The largest groups that fit and leave no multiprocessor without one, else the smallest that fit; none if
+/// not even one trajectory's state fits.
+std::optional<RolloutPlan> plan_rollout(const PackedNetwork& network, int count, const SharedMemory& memory,
+                                        int processors);
+
+void launch_rollout(const RolloutRun& run, const RolloutPlan& plan, cudaStream_t stream);
 
 }  // namespace mac::cuda
