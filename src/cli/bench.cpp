@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 #include <omp.h>
 
+#include <mac/experiment.hpp>
 #include <mac/paper_networks.hpp>
 #include <memory>
 #include <nlohmann/json.hpp>
@@ -21,7 +22,51 @@ struct Options {
   std::string precision = "float";
   std::size_t batch = 0;  // 0: 1 for a step, 96 for training
   std::size_t length = 101;
+  std::string device = "cpu";
+  std::size_t models = 1;
+  std::size_t rollout_steps = 0;
 };
+
+/// The device's work includes the reduced equations, the loss and AdamW.
+void run_on_device(const Options& options) {
+  const NetworkShape shape = paper_network(options.system, layer_kind_from(options.kind));
+  const auto system =
+      Experiment::parse("[system]\nname = \"" + options.system +
+                            "\"\n[data]\ndt = 1e-4\n[data.test]\ntrajectories = 1\nhorizon = 1\n",
+                        "the benchmark")
+          .system;
+  const bool step = options.work == "step";
+  const std::size_t batch = options.batch ? options.batch : step ? 1 : 96;
+  const auto [timing, gigabytes] = step ? time_step_on_device(*system, shape, batch)
+                                        : time_training_on_device(*system, shape, {batch, options.length},
+                                                                  options.models, options.rollout_steps);
+  nlohmann::json result = {{"work", options.work},    {"system", options.system},
+                           {"kind", options.kind},    {"device", "cuda"},
+                           {"batch", batch},          {"parameters", parameter_count(shape)},
+                           {"gflops", timing.gflops}, {"gigabytes", gigabytes}};
+  if (step) {
+    result["microseconds_per_step"] = 1e6 * timing.median_seconds;
+    result["trajectory_steps_per_second"] = static_cast<double>(batch) / timing.median_seconds;
+  } else {
+    result["length"] = options.length;
+    result["models"] = options.models;
+    result["rollout_steps"] = options.rollout_steps;
+    result["milliseconds_per_iteration"] = 1e3 * timing.median_seconds;
+    result["best_milliseconds_per_iteration"] = 1e3 * timing.best_seconds;
+  }
+  if (!options.common.json.empty()) write_json(options.common.json, result);
+  if (options.common.json == "-") return;
+  fmt::print("{} {}, {} parameters, float, batch {}, CUDA\n", options.system, options.kind,
+             parameter_count(shape), batch);
+  if (step)
+    fmt::print("one rollout step: {:.2f} µs (best {:.2f}), {:.3g} trajectory steps a second\n",
+               1e6 * timing.median_seconds, 1e6 * timing.best_seconds,
+               static_cast<double>(batch) / timing.median_seconds);
+  else
+    fmt::print("training iteration over {} time points: {:.2f} ms (best {:.2f}), {:.2f} GiB\n",
+               options.length, 1e3 * timing.median_seconds, 1e3 * timing.best_seconds, gigabytes);
+  fmt::print("{:.0f} GFLOP/s\n", timing.gflops);
+}
 
 template <class T>
 void run(const Options& options) {
@@ -73,7 +118,8 @@ void add_bench(CLI::App& program) {
   command->footer(
       "Examples:\n"
       "  mac bench step --batch 50\n"
-      "  mac bench train --system lorenz96 --kind gru --length 54 --threads 2 --json -");
+      "  mac bench train --system lorenz96 --kind gru --length 54 --threads 2 --json -\n"
+      "  mac bench train --device cuda --length 10001");
   command->add_option("work", options->work, "step: one rollout step; train: a forward and a backward pass")
       ->required()
       ->check(CLI::IsMember({"step", "train"}));
@@ -93,9 +139,23 @@ void add_bench(CLI::App& program) {
       ->check(CLI::Range(1, 10000000))
       ->type_name("T")
       ->capture_default_str();
+  command->add_option("--device", options->device, "Where: cpu or cuda")
+      ->check(CLI::IsMember({"cpu", "cuda"}))
+      ->capture_default_str();
+  command->add_option("--models", options->models, "cuda: models trained at once")
+      ->check(CLI::Range(1, 1000))
+      ->type_name("N")
+      ->capture_default_str();
+  command
+      ->add_option("--rollout-steps", options->rollout_steps,
+                   "cuda: train through this many coupled steps (default: the closure loss)")
+      ->check(CLI::Range(1, 1000))
+      ->type_name("N");
   add_common(*command, options->common, true);
-  command->callback(
-      [options] { options->precision == "float" ? run<float>(*options) : run<double>(*options); });
+  command->callback([options] {
+    if (options->device == "cuda") return run_on_device(*options);
+    options->precision == "float" ? run<float>(*options) : run<double>(*options);
+  });
 }
 
 }  // namespace mac::cli

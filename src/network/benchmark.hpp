@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <mac/network.hpp>
+#include <mac/system.hpp>
 
 namespace mac {
 
@@ -23,6 +24,20 @@ Timing time_step(const NetworkShape& shape, std::size_t batch, int threads);
 /// A forward and a backward pass.
 template <class T>
 Timing time_training(const NetworkShape& shape, SequenceDims dims, int threads);
+
+/// On the CUDA device, with the memory that was taken there.
+struct DeviceTiming {
+  Timing timing;
+  double gigabytes = 0;
+};
+
+/// A training iteration as `mac train` does it (batch, loss, gradient, AdamW) of `models` models at once;
+/// rollout_steps > 0: with the rollout loss over that many coupled steps.
+DeviceTiming time_training_on_device(const System& system, const NetworkShape& shape, SequenceDims dims,
+                                     std::size_t models, std::size_t rollout_steps);
+
+/// One step of `batch` rollouts: network and reduced equations.
+DeviceTiming time_step_on_device(const System& system, const NetworkShape& shape, std::size_t batch);
 
 /// What independent fused multiply-adds in registers reach on that many threads at once, in GFLOP/s.
 template <class T>

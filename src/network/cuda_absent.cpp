@@ -3,6 +3,7 @@
 #include <mac/error.hpp>
 #include <mac/rollout.hpp>
 
+#include "network/benchmark.hpp"
 #include "training/descent.hpp"
 
 namespace mac {
@@ -20,6 +21,14 @@ std::unique_ptr<SequenceEngine<float>> make_cuda_engine(const NetworkShape&) {
 }
 
 std::unique_ptr<ClosureModel> make_device_network_closure(const Model&, const std::string&, HeldClosure) {
+  throw Error(cuda_unavailable());
+}
+
+DeviceTiming time_training_on_device(const System&, const NetworkShape&, SequenceDims, std::size_t,
+                                     std::size_t) {
+  throw Error(cuda_unavailable());
+}
+DeviceTiming time_step_on_device(const System&, const NetworkShape&, std::size_t) {
   throw Error(cuda_unavailable());
 }
 

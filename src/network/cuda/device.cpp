@@ -39,6 +39,12 @@ const SharedMemory& shared_memory() {
   return memory;
 }
 
+int multiprocessors() {
+  int count = 0;
+  check(cudaDeviceGetAttribute(&count, cudaDevAttrMultiProcessorCount, 0), "asking for its size");
+  return count;
+}
+
 }  // namespace cuda
 
 }  // namespace mac

@@ -20,6 +20,7 @@ inline void check(cudaError_t status, const char* what) {
 inline void check_launch(const char* what) { check(cudaGetLastError(), what); }
 
 const SharedMemory& shared_memory();  // of the current device; throws Error without one
+int multiprocessors();                // likewise
 
 /// Numbers in device memory; grows on demand and never copies.
 template <class T>

@@ -35,12 +35,6 @@ std::vector<T> from_device(const DeviceArray<T>& array, std::size_t count) {
   return values;
 }
 
-int multiprocessors() {
-  int count = 0;
-  check(cudaDeviceGetAttribute(&count, cudaDevAttrMultiProcessorCount, 0), "asking for its size");
-  return count;
-}
-
 class DeviceNetworkClosure final : public ClosureModel {
  public:
   DeviceNetworkClosure(const Model& model, const std::string& name, HeldClosure held)
