@@ -164,7 +164,8 @@ __device__ void mamba_block(float* shared, const Layout& at, const float* w, con
     delta = delta.map([](float value) { return softplus(value); });
     const T input = T::load(v + c * group + g);
     T p = T::splat(0);
-    for (int n = lane; n < N; n += 4) {
+    const int states = item < count ? N : 0;  // no thread reads what another one writes
+    for (int n = lane; n < states; n += 4) {
       float* const s = state + (3 + n) * inner * group + c * group + g;
       const float A = w[of.A + n * inner + c];
       const T B = T::load(projected + (rank + n) * group + g),
@@ -175,7 +176,7 @@ __device__ void mamba_block(float* shared, const Layout& at, const float* w, con
         now.at[i] = fmaf(exp2_approx(delta.at[i] * A), now.at[i], delta.at[i] * B.at[i] * input.at[i]);
         p.at[i] = fmaf(C.at[i], now.at[i], p.at[i]);
       }
-      if (item < count) now.store(s);
+      now.store(s);
     }
     p.sum_over(4);
     if (lane != 0 || item >= count) return;
