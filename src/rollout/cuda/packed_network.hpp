@@ -4,9 +4,8 @@
 // neighbouring weights.
 #pragma once
 
+#include <mac/host_device.hpp>
 #include <vector>
-
-#include "integrators/host_device.hpp"
 
 namespace mac {
 
