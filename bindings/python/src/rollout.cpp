@@ -113,9 +113,9 @@ class Rollout {
     const auto rate = [&](std::size_t i) { return rates_.data() + i * n; };
     for (std::size_t i = 0; i < held_rk4::stages; ++i) {
       held_rk4::stage_state(i, n, plan_.dt, y.data(), i == 0 ? nullptr : rate(i - 1), stage_.data());
-      rhs_(t + held_rk4::a[i] * plan_.dt, stage_.data(), rate(i));
+      rhs_(t + held_rk4::a(i) * plan_.dt, stage_.data(), rate(i));
       if (!state_) continue;
-      state_->closure_at(plan_.hold, held_rk4::a[i], closure_);
+      state_->closure_at(plan_.hold, held_rk4::a(i), closure_);
       for (std::size_t column = 0; column < plan_.batch.columns; ++column)
         for (std::size_t j = 0; j < c_; ++j)
           rate(i)[column * d + plan_.targets[j]] += closure_[column * c_ + j];
