@@ -24,6 +24,7 @@ struct MambaSizes {
 /// The same with the number of states a thread takes known at compile time.
 template <int S>
 struct AnyMambaSizes : MambaSizes {
+  static constexpr bool fixed = false;
   static constexpr int states_per_thread = S;
   __host__ __device__ explicit AnyMambaSizes(const MambaSizes& sizes) : MambaSizes(sizes) {}
 };
@@ -32,6 +33,7 @@ struct AnyMambaSizes : MambaSizes {
 /// trained most.
 template <int D_MODEL, int D_STATE>
 struct FixedMambaSizes {
+  static constexpr bool fixed = true;
   static constexpr int d_model = D_MODEL, d_inner = 2 * D_MODEL, d_state = D_STATE,
                        rank = (D_MODEL + 15) / 16;
   static constexpr int states_per_thread = (D_STATE + 3) / 4;

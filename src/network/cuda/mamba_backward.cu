@@ -4,6 +4,7 @@
 // sequences in a fixed order; reduce_partials adds up the blocks.
 #include "network/cuda/mamba_scan_backward.cuh"
 #include "network/cuda/pipeline.cuh"
+#include "network/cuda/tensor_cores.cuh"
 
 namespace mac::cuda {
 
@@ -55,6 +56,9 @@ struct Layout {
 template <class C, class Sizes>
 struct Block {
   static constexpr C columns{};
+  using S = Sizes;
+  /// Dense layers go to the tensor cores where sizes are compiled in and the columns fill whole tiles.
+  static constexpr bool tensor_cores = Sizes::fixed && 4 * C::quads % 8 == 0;
   const MambaBackward& problem;
   const Sizes s;
   const Layout at;
@@ -204,8 +208,13 @@ __device__ float4 convolution(const B& b, int channel, int q) {
 template <class B>
 __device__ void prepare(const B& b, const Chunk& chunk) {
   const auto& s = b.s;
-  multiply<4>(b.shared + b.at.out_proj, b.at.inner_ld, s.d_model, s.d_inner, b.shared + b.at.d_h, b.columns,
-              [&](int channel, int q, float4 sums) { b.quad(b.at.d_v, channel, q) = sums; });
+  if constexpr (B::tensor_cores)
+    multiply_tiles<B::S::d_model, B::S::d_inner>(
+        b.shared + b.at.out_proj, b.at.inner_ld, b.shared + b.at.d_h, b.columns,
+        [&](int channel, int column, float sum) { b.row(b.at.d_v, channel)[column] = sum; });
+  else
+    multiply<4>(b.shared + b.at.out_proj, b.at.inner_ld, s.d_model, s.d_inner, b.shared + b.at.d_h, b.columns,
+                [&](int channel, int q, float4 sums) { b.quad(b.at.d_v, channel, q) = sums; });
   layer_norm_forward(b.shared + b.at.u, b.shared + b.at.normalised, b.shared + b.at.scales,
                      b.shared + b.at.normalised, b.shared + b.at.norm_weight, b.shared + b.at.norm_bias,
                      s.d_model, b.columns);
@@ -250,12 +259,24 @@ template <class B>
 __device__ void convolution_backward(const B& b) {
   const auto& s = b.s;
   const MambaOffsets& of = b.problem.offsets;
-  multiply<4>(b.shared + b.at.x_proj, b.at.inner_ld, s.projected(), s.d_inner, b.shared + b.at.d_projected,
-              b.columns, [&](int channel, int q, float4 sums) {
-                const auto slope = [](float c) { return silu_slope(c, sigmoid(c)); };
-                float4& d = b.quad(b.at.d_v, channel, q);
-                d = (d + sums) * map4(convolution(b, channel, q), slope);
-              });
+  if constexpr (B::tensor_cores) {
+    multiply_tiles<B::S::projected(), B::S::d_inner>(
+        b.shared + b.at.x_proj, b.at.inner_ld, b.shared + b.at.d_projected, b.columns,
+        [&](int channel, int column, float sum) { b.row(b.at.d_v, channel)[column] += sum; });
+    __syncthreads();
+    for_each_quad(s.d_inner, b.columns, [&](int channel, int q) {
+      const auto slope = [](float c) { return silu_slope(c, sigmoid(c)); };
+      float4& d = b.quad(b.at.d_v, channel, q);
+      d = d * map4(convolution(b, channel, q), slope);
+    });
+  } else {
+    multiply<4>(b.shared + b.at.x_proj, b.at.inner_ld, s.projected(), s.d_inner, b.shared + b.at.d_projected,
+                b.columns, [&](int channel, int q, float4 sums) {
+                  const auto slope = [](float c) { return silu_slope(c, sigmoid(c)); };
+                  float4& d = b.quad(b.at.d_v, channel, q);
+                  d = (d + sums) * map4(convolution(b, channel, q), slope);
+                });
+  }
   __syncthreads();
 
   sum_columns<6>(
@@ -333,14 +354,45 @@ __device__ void write_initial_window(const B& b) {
   }
 }
 
+/// The gradients of out_proj, x_proj and in_proj, sixteen of their rows (or columns) to a warp.
+template <class Sizes, class C>
+__device__ void dense_gradients(const Block<C, Sizes>& b) {
+  constexpr Sizes s{MambaSizes{}};
+  static_assert(s.d_state == s.padded_state());
+  constexpr int of_inner = tiles_of(s.d_inner, 16), of_both = tiles_of(2 * s.d_inner, 16),
+                model_tiles = tiles_of(s.d_model, 8), projected_tiles = tiles_of(s.projected(), 8);
+  const MambaOffsets& of = b.problem.offsets;
+  float* const sums = b.sums;
+  const auto rows = [&](int at) { return b.shared + at; };
+  for (int unit = threadIdx.x / 32; unit < 2 * of_inner + of_both; unit += blockDim.x / 32) {
+    if (unit < of_inner)
+      outer_product_rows<model_tiles>(
+          rows(b.at.gated), 16 * unit, s.d_inner, rows(b.at.d_h), s.d_model, b.columns,
+          [&](int m, int n, float sum) { sums[of.out_proj + n * s.d_inner + m] += sum; });
+    else if (unit < 2 * of_inner)
+      outer_product_rows<projected_tiles>(
+          rows(b.at.v), 16 * (unit - of_inner), s.d_inner, rows(b.at.d_projected), s.projected(), b.columns,
+          [&](int m, int n, float sum) { sums[of.x_proj + n * s.d_inner + m] += sum; });
+    else
+      outer_product_rows<model_tiles>(
+          rows(b.at.x), 16 * (unit - 2 * of_inner), 2 * s.d_inner, rows(b.at.u), s.d_model, b.columns,
+          [&](int m, int n, float sum) { sums[of.in_proj + m * s.d_model + n] += sum; });
+  }
+}
+
 /// Through in_proj and the layer norm to the gradient of h, and the large weight gradients.
 template <class B>
 __device__ void finish_chunk(const B& b, const Chunk& chunk, const OuterProduct* jobs) {
   const auto& s = b.s;
   const MambaOffsets& of = b.problem.offsets;
   const int d_u = b.at.delta, d_h = b.at.delta + s.d_model * b.columns.stride;  // Δ is no longer needed
-  multiply<2>(b.shared + b.at.in_proj, b.at.model_ld, 2 * s.d_inner, s.d_model, b.shared + b.at.x, b.columns,
-              [&](int o, int q, float4 sums) { b.quad(d_u, o, q) = sums; });
+  if constexpr (B::tensor_cores)
+    multiply_tiles<2 * B::S::d_inner, B::S::d_model>(
+        b.shared + b.at.in_proj, b.at.model_ld, b.shared + b.at.x, b.columns,
+        [&](int o, int column, float sum) { b.row(d_u, o)[column] = sum; });
+  else
+    multiply<2>(b.shared + b.at.in_proj, b.at.model_ld, 2 * s.d_inner, s.d_model, b.shared + b.at.x,
+                b.columns, [&](int o, int q, float4 sums) { b.quad(d_u, o, q) = sums; });
   if (chunk.first && b.problem.d_initial_state) write_initial_window(b);
   for (int i = threadIdx.x; i < b.columns.sequences * s.d_inner; i += blockDim.x)
     quad_at(b.shared + b.at.d_window + 4 * i) =
@@ -352,7 +404,10 @@ __device__ void finish_chunk(const B& b, const Chunk& chunk, const OuterProduct*
   __syncthreads();
 
   store_rows(b.tensor(b.problem.d_h, s.d_model, chunk.first_quad), b.shared + d_h, s.d_model, b.columns);
-  outer_products(jobs, weight_gradients, b.shared, b.sums, b.columns);
+  if constexpr (B::tensor_cores)
+    dense_gradients(b);
+  else
+    outer_products(jobs, weight_gradients, b.shared, b.sums, b.columns);
   sum_columns<2>(
       s.d_model, b.columns,
       [&](int i, int q, float(&sums)[2]) {
@@ -488,6 +543,7 @@ constexpr BackwardVariant fixed() {
 const BackwardVariant variants[] = {fixed<22, 12, 3, 6>(),
                                     fixed<24, 12, 2, 8>(),
                                     fixed<10, 16, 3, 12>(),
+                                    fixed<63, 16, 1, 3>(),
                                     variant<AnyMambaSizes<4>, 3, 4>(),
                                     variant<AnyMambaSizes<4>, 1, 3>(),
                                     variant<AnyMambaSizes<4>, 1, 1>()};

@@ -297,6 +297,7 @@ constexpr ForwardVariant fixed() {
 const ForwardVariant variants[] = {fixed<22, 12, 16>(),
                                    fixed<24, 12, 12>(),
                                    fixed<10, 16, 16>(),
+                                   variant<FixedMambaSizes<63, 16>, 7, 384, 1>(63, 16),
                                    variant<AnyMambaSizes<4>, 12, 128, 3>(),
                                    variant<AnyMambaSizes<4>, 8, 384, 1>(),
                                    variant<AnyMambaSizes<4>, 2, 384, 1>()};

@@ -76,8 +76,9 @@ GroupResult DeviceNetworkClosure::roll(const GroupTask& task, GroupStart start) 
   for (std::size_t i = 0; i < task.count; ++i)
     if (!std::isnan(start.blow_up_time[i])) blown[i] = 0;
 
-  const auto input_mean = on_device(normalisation_.input_mean),
-             input_scale = on_device(normalisation_.input_scale),
+  std::vector<double> factors = normalisation_.input_scale;
+  for (double& factor : factors) factor = 1 / factor;
+  const auto input_mean = on_device(normalisation_.input_mean), input_factor = on_device(factors),
              output_mean = on_device(normalisation_.output_mean),
              output_scale = on_device(normalisation_.output_scale);
   const auto y = on_device(start.y), closure = on_device(start.closure), previous = on_device(start.previous),
@@ -102,7 +103,7 @@ GroupResult DeviceNetworkClosure::roll(const GroupTask& task, GroupStart start) 
                  .bound = blow_up_bound,
                  .weights = weights_.data(),
                  .input_mean = input_mean.data(),
-                 .input_scale = input_scale.data(),
+                 .input_factor = input_factor.data(),
                  .output_mean = output_mean.data(),
                  .output_scale = output_scale.data(),
                  .y = y.data(),

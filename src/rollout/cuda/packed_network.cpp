@@ -38,8 +38,9 @@ class Packer {
 
 PackedNetwork packed_network(const NetworkShape& shape) {
   const auto size = [](std::size_t value) { return static_cast<int>(value); };
-  return {shape.kind == LayerKind::mamba, size(shape.d_in),      size(shape.d_out),   size(shape.d_model),
-          size(shape.n_blocks),           size(shape.d_inner()), size(shape.d_state), size(shape.dt_rank())};
+  return PackedNetwork({shape.kind == LayerKind::mamba, size(shape.d_in), size(shape.d_out),
+                        size(shape.d_model), size(shape.n_blocks), size(shape.d_inner()), size(shape.d_state),
+                        size(shape.dt_rank())});
 }
 
 std::vector<float> pack_parameters(const NetworkShape& shape, const std::vector<float>& parameters) {

@@ -66,7 +66,8 @@ struct Layout {
   int weights, state, h, u, a, b, projected, x, closure, previous, y;
   int total;
 
-  __host__ __device__ Layout(const PackedNetwork& net, int group, bool shared_weights) {
+  template <class Net>
+  __host__ __device__ Layout(const Net& net, int group, bool shared_weights) {
     SharedLayout shared;
     const int wide = net.mamba ? net.d_inner : 3 * net.d_model;
     weights = shared.take(shared_weights ? net.size() : 0);
@@ -126,9 +127,9 @@ __device__ void layer_norm(float* to, const float* from, const float* weight, in
   });
 }
 
-template <int TILE>
-__device__ void mamba_block(float* shared, const Layout& at, const float* w, const PackedNetwork& net,
-                            const PackedNetwork::Block& of, float* state, int group) {
+template <int TILE, class Net>
+__device__ void mamba_block(float* shared, const Layout& at, const float* w, const Net& net,
+                            const PackedBlock& of, float* state, int group) {
   using T = Tile<TILE>;
   const int inner = net.d_inner, N = net.d_state, rank = net.rank;
   float* const v = shared + at.a;
@@ -192,9 +193,9 @@ __device__ void mamba_block(float* shared, const Layout& at, const float* w, con
   });
 }
 
-template <int TILE>
-__device__ void gru_block(float* shared, const Layout& at, const float* w, const PackedNetwork& net,
-                          const PackedNetwork::Block& of, float* state, int group) {
+template <int TILE, class Net>
+__device__ void gru_block(float* shared, const Layout& at, const float* w, const Net& net,
+                          const PackedBlock& of, float* state, int group) {
   using T = Tile<TILE>;
   const int d = net.d_model;
   float* const of_input = shared + at.a;
@@ -227,10 +228,10 @@ __device__ void gru_block(float* shared, const Layout& at, const float* w, const
 }
 
 /// x (normalised) -> closure, both for the whole group; ends with a barrier.
-template <int TILE>
-__device__ void predict(float* shared, const Layout& at, const float* w, const RolloutRun& run, int group) {
+template <int TILE, class Net>
+__device__ void predict(float* shared, const Layout& at, const float* w, const RolloutRun& run,
+                        const Net& net, int group) {
   using T = Tile<TILE>;
-  const PackedNetwork& net = run.network;
   const int d = net.d_model;
   float* const h = shared + at.h;
   float* const u = shared + at.u;
@@ -240,7 +241,7 @@ __device__ void predict(float* shared, const Layout& at, const float* w, const R
   });
   __syncthreads();
   for (int i = 0; i < net.blocks; ++i) {
-    const PackedNetwork::Block of = net.block(i);
+    const PackedBlock of = net.block(i);
     layer_norm(u, h, w + of.norm, d, group);
     __syncthreads();
     float* const state = shared + at.state + i * net.block_state() * group;
@@ -343,11 +344,12 @@ __device__ void finish_step(float* shared, const Layout& at, const RolloutRun& r
   for (int j = 0; j < c; ++j) previous[j * group] = closure[j * group];
 }
 
-template <int TILE, bool SHARED_WEIGHTS, int THREADS>
-__global__ void __launch_bounds__(THREADS) rollout_kernel(const RolloutRun run, int group) {
+template <class Net, int GROUP, bool SHARED_WEIGHTS, int THREADS>
+__global__ void __launch_bounds__(THREADS) rollout_kernel(const RolloutRun run) {
   extern __shared__ float4 shared_quads[];
   float* const shared = reinterpret_cast<float*>(shared_quads);
-  const PackedNetwork& net = run.network;
+  constexpr int group = GROUP, tile = GROUP % 4 == 0 ? 4 : 1;
+  const Net net(run.network);
   const Layout at(net, group, SHARED_WEIGHTS);
   if constexpr (SHARED_WEIGHTS)
     for (int i = threadIdx.x; i < net.size(); i += THREADS) shared[at.weights + i] = run.weights[i];
@@ -379,9 +381,9 @@ __global__ void __launch_bounds__(THREADS) rollout_kernel(const RolloutRun run, 
       if (n > 0 || !run.continued) {
         for (int i = threadIdx.x; i < d * group; i += THREADS)
           shared[at.x + i] =
-              static_cast<float>((y[i] - run.input_mean[i / group]) / run.input_scale[i / group]);
+              static_cast<float>((y[i] - run.input_mean[i / group]) * run.input_factor[i / group]);
         __syncthreads();
-        predict<TILE>(shared, at, w, run, group);
+        predict<tile>(shared, at, w, run, net, group);
       }
       if (static_cast<int>(threadIdx.x) < existing)
         finish_step(shared, at, run, n, threadIdx.x, first + threadIdx.x, group);
@@ -394,23 +396,31 @@ __global__ void __launch_bounds__(THREADS) rollout_kernel(const RolloutRun run, 
   }
 }
 
-using Kernel = void (*)(RolloutRun, int);
-
 struct RolloutVariant {
-  Kernel kernel;
+  void (*kernel)(RolloutRun);
+  bool (*suits)(const PackedSizes&);
   int group, threads;
   bool shared_weights;
 };
 
-constexpr int wide_threads = 512, narrow_threads = 256;
-const RolloutVariant variants[] = {
-    {rollout_kernel<4, true, wide_threads>, 12, wide_threads, true},
-    {rollout_kernel<4, true, wide_threads>, 8, wide_threads, true},
-    {rollout_kernel<4, true, wide_threads>, 4, wide_threads, true},
-    {rollout_kernel<1, true, narrow_threads>, 1, narrow_threads, true},
-    {rollout_kernel<4, false, wide_threads>, 4, wide_threads, false},
-    {rollout_kernel<1, false, narrow_threads>, 1, narrow_threads, false},
-};
+template <class Net, int GROUP, bool SHARED_WEIGHTS>
+constexpr RolloutVariant variant(bool (*suits)(const PackedSizes&)) {
+  constexpr int threads = GROUP == 1 ? 256 : 512;
+  return {rollout_kernel<Net, GROUP, SHARED_WEIGHTS, threads>, suits, GROUP, threads, SHARED_WEIGHTS};
+}
+template <int GROUP, bool SHARED_WEIGHTS>
+constexpr RolloutVariant any() {
+  return variant<PackedNetwork, GROUP, SHARED_WEIGHTS>([](const PackedSizes&) { return true; });
+}
+using Burgers = FixedPackedSizes<6, 6, 22, 4, 12>;  // the paper's network
+template <int GROUP>
+constexpr RolloutVariant burgers() {
+  return variant<PackedLayout<Burgers>, GROUP, true>(Burgers::suits);
+}
+
+/// From large groups to small ones; the first of several with equal groups is taken.
+const RolloutVariant variants[] = {burgers<12>(), any<8, true>(), burgers<4>(),    any<4, true>(),
+                                   burgers<1>(),  any<1, true>(), any<4, false>(), any<1, false>()};
 
 std::size_t bytes_of(const RolloutVariant& variant, const PackedNetwork& net) {
   return static_cast<std::size_t>(Layout(net, variant.group, variant.shared_weights).total) * sizeof(float);
@@ -432,7 +442,7 @@ std::optional<RolloutPlan> plan_rollout(const PackedNetwork& network, int count,
   std::optional<RolloutPlan> plan;
   for (const RolloutVariant& variant : variants) {
     const std::size_t bytes = bytes_of(variant, network);
-    if (bytes > memory.per_block) continue;
+    if (bytes > memory.per_block || !variant.suits(network)) continue;
     if (plan && variants[plan->variant].shared_weights && !variant.shared_weights) break;
     const int groups = (count + variant.group - 1) / variant.group;
     plan = {static_cast<int>(&variant - variants), std::min(groups, processors), bytes};
@@ -445,7 +455,7 @@ void launch_rollout(const RolloutRun& run, const RolloutPlan& plan, cudaStream_t
   const RolloutVariant& variant = variants[plan.variant];
   cudaFuncSetAttribute(variant.kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
                        static_cast<int>(plan.bytes));
-  variant.kernel<<<plan.blocks, variant.threads, plan.bytes, stream>>>(run, variant.group);
+  variant.kernel<<<plan.blocks, variant.threads, plan.bytes, stream>>>(run);
 }
 
 }  // namespace mac::cuda

@@ -34,7 +34,7 @@ struct RolloutRun {
   int drives[most_rolled_variables];  // closure that drives variable v, or -1
   double bound;                       // beyond it a trajectory has blown up
   const float* weights;               // packed
-  const double *input_mean, *input_scale, *output_mean, *output_scale;  // (d_in), (d_out)
+  const double *input_mean, *input_factor, *output_mean, *output_scale;  // (d_in), 1 / scale; (d_out)
 
   // Carried from launch to launch.
   double* y;         // (count, d_in): state at step `first`

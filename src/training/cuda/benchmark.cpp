@@ -155,7 +155,7 @@ DeviceTiming time_step_on_device(const System& system, const NetworkShape& shape
                  .bound = 1e12,
                  .weights = weights.data(),
                  .input_mean = zeros.data(),
-                 .input_scale = ones.data(),
+                 .input_factor = ones.data(),
                  .output_mean = zeros.data(),
                  .output_scale = small.data(),
                  .y = y.data(),
