@@ -57,7 +57,9 @@ struct DescentModel {
 std::unique_ptr<Descent<float>> make_device_descent(const DescentPlan& plan, const NetworkShape& shape,
                                                     std::span<const DescentModel> models);
 
-/// Whether make_device_descent knows the stage's loss for this system.
+/// Whether make_device_descent knows the stage's loss for this system: closure losses, and rollout losses
+/// (not the relative one) where the system has reduced_equations(). Others run on the host around a device's
+/// network.
 bool descends_on_device(const StagePlan& stage, const System& system);
 
 }  // namespace mac

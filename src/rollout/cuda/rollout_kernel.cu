@@ -419,8 +419,8 @@ constexpr RolloutVariant burgers() {
 }
 
 /// From large groups to small ones; the first of several with equal groups is taken.
-const RolloutVariant variants[] = {burgers<12>(), any<8, true>(), burgers<4>(),    any<4, true>(),
-                                   burgers<1>(),  any<1, true>(), any<4, false>(), any<1, false>()};
+const RolloutVariant variants[] = {burgers<12>(),  any<12, true>(), any<4, true>(), burgers<1>(),
+                                   any<1, true>(), any<4, false>(), any<1, false>()};
 
 std::size_t bytes_of(const RolloutVariant& variant, const PackedNetwork& net) {
   return static_cast<std::size_t>(Layout(net, variant.group, variant.shared_weights).total) * sizeof(float);

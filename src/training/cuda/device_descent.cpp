@@ -123,9 +123,9 @@ class DeviceDescent final : public Descent<float> {
 
 bool descends_on_device(const StagePlan& stage, const System& system) {
   const std::size_t variables = std::max(system.resolved_size(), system.closure_size());
-  return stage.loss == LossKind::closure
-             ? variables <= cuda::most_components
-             : system.reduced_equations().has_value() && variables <= cuda::most_variables;
+  if (stage.loss == LossKind::closure) return variables <= cuda::most_components;
+  return stage.loss_weights != LossWeights::relative && system.reduced_equations().has_value() &&
+         variables <= cuda::most_variables;
 }
 
 std::unique_ptr<Descent<float>> make_device_descent(const DescentPlan& plan, const NetworkShape& shape,
