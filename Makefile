@@ -2,7 +2,7 @@
 CMAKE_FLAGS ?=
 JOBS        ?= $(shell nproc)
 
-.PHONY: help setup build demo test test-long bench format clean
+.PHONY: help setup build demo test test-long bench results format clean
 
 help:
 	@echo "make build      install what is missing, configure and compile: build/mac"
@@ -10,6 +10,7 @@ help:
 	@echo "make test       build and run all tests"
 	@echo "make test-long  the studies that take longer than the test suite may"
 	@echo "make bench      measure the hot paths"
+	@echo "make results    docs/results.md and the model cards from results/ and zoo/"
 	@echo "make format     clang-format all sources"
 
 setup:
@@ -30,6 +31,9 @@ test-long: build
 
 bench: build
 	@build/bench/mac_bench
+
+results: build
+	@scripts/results
 
 format:
 	@git ls-files '*.cpp' '*.hpp' '*.h' '*.cu' '*.cuh' | xargs -r clang-format -i

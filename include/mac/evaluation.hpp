@@ -5,6 +5,7 @@
 #include <map>
 #include <nlohmann/json_fwd.hpp>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -12,7 +13,10 @@ namespace mac {
 
 struct MeanStd {
   double mean = 0;
-  double std = 0;  // over trajectories (population), as numpy's std
+  double std = 0;                  // over trajectories (population), as numpy's std
+  std::vector<double> seeds = {};  // the mean of each file where several were pooled; NaN: all blew up
+  /// Standard deviation (n - 1) of the seeds' means; NaN for fewer than two.
+  double seed_std() const;
 };
 
 /// Values at the saved times.
@@ -60,7 +64,27 @@ struct Evaluation {
 /// Error unless all files are rollouts of the same system.
 Evaluation evaluate(std::vector<RolloutFile> rollouts);
 
-nlohmann::json to_json(const Evaluation& evaluation);
+/// Six significant digits, series thinned to some 200 times (docs/experiments.md). What read_metrics reads
+/// gives the same JSON again.
+nlohmann::ordered_json to_json(const Evaluation& evaluation);
+/// The JSON as text: a cell or a series a line.
+std::string metrics_text(const Evaluation& evaluation);
+
+/// Reads a file of metrics_text; Error naming file and key for anything that is not as it should be.
+Evaluation read_metrics(const std::string& path);
+/// Rollouts and stored metrics together, in any order. Error if a model is in more than one of the metrics,
+/// or in metrics and rollouts: means cannot be pooled.
+Evaluation evaluate_files(const std::vector<std::string>& paths);
+
+/// One number of two evaluations of the same models: stored ones, and new ones on other data.
+struct ComparedCell {
+  std::string model, split, quantity, interval, variable;  // as for paper_value
+  MeanStd stored, fresh;
+  double tolerance = 0;  // three standard errors: between seeds, and of both means over trajectories
+  bool within() const;
+};
+/// Every cell that both have.
+std::vector<ComparedCell> compare(const Evaluation& fresh, const Evaluation& stored);
 
 /// The paper's own number for a cell, in the units of MeanStd; none where the paper gives none.
 /// quantity: "resolved", "closure", "cumulative_l2" or "correlation" (the last two with empty interval and
@@ -80,6 +104,11 @@ struct Table {
 /// Every table of the evaluation: errors by variable and interval, cumulative error and correlation, the
 /// physical-space error of named trajectories; the paper's numbers beside ours.
 std::vector<Table> tables(const Evaluation& evaluation);
+/// One row a table of the paper: which of its numbers are lower here, equal within the spread of the seeds,
+/// or higher. Without rows where the paper has no numbers for these models.
+Table paper_comparison(const Evaluation& evaluation);
+/// Mean ± standard deviation in percent, and in brackets the standard deviation between seeds.
+std::string percent(const MeanStd& value);
 std::string render(const Table& table, TableFormat format);
 
 }  // namespace mac

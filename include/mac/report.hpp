@@ -1,6 +1,8 @@
 // A page that shows what a run gave: what was run, every table, every figure.
 #pragma once
 
+#include <mac/evaluation.hpp>
+#include <mac/model.hpp>
 #include <string>
 #include <vector>
 
@@ -24,5 +26,12 @@ void report_run(const std::string& folder, const std::string& output, const Repo
 /// The same of rollout files alone.
 void report_rollouts(const std::vector<std::string>& rollouts, const std::string& output,
                      const ReportOptions& options = {});
+
+/// The errors over time of an evaluation, stored metrics included, as folder/NAME.svg with a legend.
+void draw_series(const Evaluation& evaluation, const std::string& folder);
+
+/// A model card (Markdown): what the network is, its data, recipe, errors and limits. `file` names the model;
+/// the metrics hold the model of the same name, alone or with other seeds.
+std::string model_card(const Model& model, const std::string& file, const Evaluation& metrics);
 
 }  // namespace mac

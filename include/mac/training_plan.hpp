@@ -96,16 +96,20 @@ struct BaselinePlan {
 /// One entry of [[models]]. Exactly one of the optional plans is there; `kind` says which.
 struct ModelPlan {
   std::string name;
-  std::string kind;  // "mamba", "gru"; "wilks", "polynomial", "linear_memory", "cubic_memory"
+  std::string kind;  // "mamba", "gru"; "wilks", "polynomial", "linear_memory", "cubic_memory"; "file"
   std::optional<NetworkPlan> network;
   std::optional<BaselinePlan> baseline;
+  /// A model that is trained already: its file, as seen from the experiment's folder. Whether it is there and
+  /// fits the data is known only when it is used (rollout/open_model.hpp).
+  std::optional<std::string> file = std::nullopt;
 };
 
 /// Reads [[models]] and [training]. Settings come, the later the stronger, from the recipe, [training],
 /// [models.training], [[training.stages]].
 std::vector<ModelPlan> read_models(const ConfigTable& experiment, const System& system, const DataPlan& data);
 
-/// The file of a model in a folder: NAME-seedN.safetensors for a network, NAME.h5 for a baseline.
+/// The file of a model in a folder: NAME-seedN.safetensors for a network, NAME.h5 for a baseline, NAME with
+/// its own extension for a trained one.
 std::string model_file_name(const ModelPlan& plan);
 
 /// Every setting as "key = value" lines: the same plan gives the same text.

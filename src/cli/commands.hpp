@@ -18,6 +18,7 @@ void add_common(CLI::App& command, Common& common, bool with_json);
 
 /// Writes results to a file, or to standard output for "-".
 void write_json(const std::string& path, const nlohmann::json& value);
+void write_text(const std::string& path, const std::string& text);
 
 /// The seeds of "0:5": 0, 1, 2, 3, 4. Throws UsageError for anything else.
 std::vector<std::uint64_t> seed_range(const std::string& text);

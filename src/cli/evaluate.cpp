@@ -1,8 +1,11 @@
-// mac evaluate: rollouts -> tables and metrics.json
+// mac evaluate: rollouts and stored metrics -> tables and metrics.json
 #include <fmt/format.h>
 
+#include <cmath>
 #include <cstdio>
+#include <mac/error.hpp>
 #include <mac/evaluation.hpp>
+#include <mac/report.hpp>
 #include <memory>
 #include <nlohmann/json.hpp>
 
@@ -12,7 +15,10 @@
 namespace mac::cli {
 
 void write_json(const std::string& path, const nlohmann::json& value) {
-  const std::string text = value.dump(2) + "\n";
+  write_text(path, value.dump(2) + "\n");
+}
+
+void write_text(const std::string& path, const std::string& text) {
   if (path == "-")
     fmt::print("{}", text);
   else
@@ -26,13 +32,41 @@ const std::map<std::string, TableFormat> formats = {{"text", TableFormat::text},
                                                     {"csv", TableFormat::csv},
                                                     {"latex", TableFormat::latex}};
 
+/// Throws Error, after the table, if a number is outside.
+void print_comparison(const Evaluation& evaluation, const std::string& against, TableFormat format) {
+  const std::vector<ComparedCell> cells = compare(evaluation, read_metrics(against));
+  if (cells.empty()) throw UsageError("{}: has no model in common with the files to compare", against);
+  Table table{
+      fmt::format("{} against {}: mean errors in %, tolerance three standard errors (between seeds, and "
+                  "over the trajectories of both test sets)",
+                  evaluation.experiment.system->name(), against),
+      {"cell", "here", "stored", "tolerance", "verdict"},
+      {}};
+  std::size_t outside = 0;
+  for (const ComparedCell& cell : cells) {
+    const auto mean = [](double value) { return percent({value, std::nan(""), {}}); };
+    const bool higher = !(cell.fresh.mean < cell.stored.mean);
+    table.rows.push_back(
+        {fmt::format("{} {} {} {} {}", cell.model, cell.split, cell.quantity, cell.interval, cell.variable),
+         mean(cell.fresh.mean), mean(cell.stored.mean), mean(cell.tolerance),
+         cell.within() ? "within"
+         : higher      ? "HIGHER"
+                       : "LOWER"});
+    outside += cell.within() ? 0 : 1;
+  }
+  fmt::print("{}\n", render(table, format));
+  if (outside > 0)
+    throw Error("{} of {} numbers are outside the spread of {}", outside, cells.size(), against);
+  fmt::print("all {} numbers are within the spread of {}\n", cells.size(), against);
+}
+
 }  // namespace
 
 void add_evaluate(CLI::App& program) {
   struct Options {
     Common common;
-    std::vector<std::string> rollouts;
-    std::string format = "text";
+    std::vector<std::string> files;
+    std::string format = "text", against, figures;
   };
   const auto options = std::make_shared<Options>();
   CLI::App* command =
@@ -41,20 +75,39 @@ void add_evaluate(CLI::App& program) {
       "Examples:\n"
       "  mac evaluate markov.h5 exact.h5 --json metrics.json\n"
       "  mac evaluate mac-seed*.h5 gru-seed*.h5 --format latex\n"
-      "Files of one model (several seeds) are pooled.");
-  command->add_option("rollouts", options->rollouts, "Rollout files")->required()->type_name("FILE...");
+      "  mac evaluate results/burgers.json\n"
+      "  mac evaluate runs/zoo/metrics.json --against results/burgers.json\n"
+      "Rollouts of one model (several seeds) are pooled.");
+  command
+      ->add_option("files", options->files,
+                   "Rollout files (.h5) and metrics that --json wrote (.json), in any mix")
+      ->required()
+      ->type_name("FILE...");
+  command
+      ->add_option(
+          "--against", options->against,
+          "Say of each number whether it lies within the spread of these stored metrics; exit code 1 "
+          "if one does not")
+      ->type_name("FILE");
+  command->add_option("--figures", options->figures, "Draw the errors over time as DIR/NAME.svg")
+      ->type_name("DIR");
   command->add_option("--format", options->format, "Tables as text, markdown, csv or latex")
       ->check(CLI::IsMember(formats))
       ->capture_default_str();
   add_common(*command, options->common, true);
   command->callback([options] {
-    std::vector<RolloutFile> rollouts;
-    for (const std::string& path : options->rollouts) rollouts.push_back(RolloutFile::open(path));
-    const Evaluation evaluation = evaluate(std::move(rollouts));
-    if (!options->common.json.empty()) write_json(options->common.json, to_json(evaluation));
+    const Evaluation evaluation = evaluate_files(options->files);
+    if (!options->common.json.empty()) write_text(options->common.json, metrics_text(evaluation));
+    if (!options->figures.empty()) draw_series(evaluation, options->figures);
     if (options->common.json == "-") return;
-    for (const Table& table : tables(evaluation))
-      fmt::print("{}\n", render(table, formats.at(options->format)));
+    const TableFormat format = formats.at(options->format);
+    if (!options->against.empty()) {
+      print_comparison(evaluation, options->against, format);
+      return;
+    }
+    for (const Table& table : tables(evaluation)) fmt::print("{}\n", render(table, format));
+    if (const Table table = paper_comparison(evaluation); !table.rows.empty())
+      fmt::print("{}\n", render(table, format));
     for (const ModelMetrics& model : evaluation.models)
       for (const auto& [split, metrics] : model.splits)
         for (const BlowUp& blow_up : metrics.blow_ups)

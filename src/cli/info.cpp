@@ -3,8 +3,10 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <filesystem>
 #include <mac/error.hpp>
 #include <mac/model.hpp>
+#include <mac/report.hpp>
 #include <memory>
 #include <nlohmann/json.hpp>
 
@@ -188,19 +190,29 @@ void print(const std::string& path, const Description& description) {
 void add_info(CLI::App& program) {
   struct Options {
     Common common;
-    std::string file;
+    std::string file, card;
   };
   const auto options = std::make_shared<Options>();
   CLI::App* command = program.add_subcommand("info", "Say what a file is and how it was made");
   command->footer(
       "Examples:\n"
       "  mac info model.safetensors\n"
-      "  mac info data.h5 --json -");
+      "  mac info data.h5 --json -\n"
+      "  mac info zoo/burgers-mac.safetensors --card results/burgers.json > zoo/burgers-mac.md");
   command->add_option("file", options->file, "A network, data or rollout file")
       ->required()
       ->type_name("FILE");
+  command
+      ->add_option("--card", options->card,
+                   "Write the card of a network (Markdown) with its errors from these metrics")
+      ->type_name("METRICS");
   add_common(*command, options->common, true);
   command->callback([options] {
+    if (!options->card.empty()) {
+      const std::string name = std::filesystem::path(options->file).filename().string();
+      fmt::print("{}", model_card(load_model(options->file), name, read_metrics(options->card)));
+      return;
+    }
     Description description = file_kind(options->file) == FileKind::hdf5
                                   ? describe_hdf5(options->file)
                                   : describe_safetensors(options->file);

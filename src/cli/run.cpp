@@ -41,7 +41,7 @@ void add_run(CLI::App& program) {
     options->run.threads = options->common.threads;
     options->run.quiet = options->common.quiet;
     const RunResult result = run_study(experiment, options->folder, options->run);
-    if (!options->common.json.empty()) write_json(options->common.json, to_json(result.evaluation));
+    if (!options->common.json.empty()) write_text(options->common.json, metrics_text(result.evaluation));
     if (options->common.json == "-") return;
     for (const Table& table : tables(result.evaluation))
       if (table.title.find(", closure ") == std::string::npos)

@@ -80,7 +80,7 @@ void run(const TrainRequest& request) {
     return {model.network->training.seed};
   };
   std::size_t files = 0;
-  for (const ModelPlan& model : models) files += model.baseline ? 1 : seeds_of(model).size();
+  for (const ModelPlan& model : models) files += model.file ? 0 : model.baseline ? 1 : seeds_of(model).size();
   const bool folder = request.output.ends_with('/') || fs::is_directory(request.output);
   if (files > 1 && !folder)
     throw UsageError("-o {}: {} models need a folder, as in -o runs/", request.output, files);
@@ -90,6 +90,10 @@ void run(const TrainRequest& request) {
   };
 
   for (const ModelPlan& model : models) {
+    if (model.file) {
+      fmt::print("{}: is trained already: {}\n", model.name, *model.file);
+      continue;
+    }
     if (model.baseline) {
       const std::string path = path_of(model);
       fmt::print("{}: {}\n", path,

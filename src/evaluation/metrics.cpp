@@ -18,6 +18,30 @@ MeanStd mean_std(const std::vector<double>& values) {
   return {mean, std::sqrt(variance)};
 }
 
+/// Values of one cell: a number a trajectory, file after file.
+class Cell {
+ public:
+  void next_file() { first_of_file_.push_back(values_.size()); }
+  void add(double value) {
+    if (!std::isnan(value)) values_.push_back(value);
+  }
+  MeanStd finish() const {
+    MeanStd result = mean_std(values_);
+    if (first_of_file_.size() < 2) return result;
+    for (std::size_t i = 0; i < first_of_file_.size(); ++i) {
+      const std::size_t end = i + 1 < first_of_file_.size() ? first_of_file_[i + 1] : values_.size();
+      result.seeds.push_back(mean_std({values_.begin() + static_cast<std::ptrdiff_t>(first_of_file_[i]),
+                                       values_.begin() + static_cast<std::ptrdiff_t>(end)})
+                                 .mean);
+    }
+    return result;
+  }
+
+ private:
+  std::vector<double> values_;
+  std::vector<std::size_t> first_of_file_;
+};
+
 /// One trajectory, (n_time, width) each.
 struct Pair {
   std::span<const double> predicted, truth;
@@ -120,13 +144,17 @@ class Collector {
         d_(experiment.system->resolved_size()),
         c_(experiment.system->closure_size()),
         intervals_(intervals),
-        resolved_(intervals.size(), std::vector<std::vector<double>>(d_)),
-        closure_(intervals.size(), std::vector<std::vector<double>>(c_)) {}
+        resolved_(intervals.size(), std::vector<Cell>(d_)),
+        closure_(intervals.size(), std::vector<Cell>(c_)) {}
 
   void add_split(const RolloutSplit& split, const std::string& file) {
     if (!metrics_.time.empty() && split.time != metrics_.time)
       throw Error("{}: split {} has other saved times than the model's other files", file, split.name);
     metrics_.time = split.time;
+    final_l2_.next_file();
+    for (auto* intervals : {&resolved_, &closure_})
+      for (std::vector<Cell>& cells : *intervals)
+        for (Cell& cell : cells) cell.next_file();
     for (std::size_t i = 0; i < split.trajectories(); ++i) {
       ++metrics_.trajectories;
       if (!std::isnan(split.blow_up_time[i]))
@@ -139,12 +167,12 @@ class Collector {
   SplitMetrics finish() {
     for (std::size_t k = 0; k < intervals_.size(); ++k) {
       IntervalMetrics interval{intervals_[k], {}, {}};
-      for (const auto& values : resolved_[k]) interval.resolved.push_back(mean_std(values));
-      for (const auto& values : closure_[k]) interval.closure.push_back(mean_std(values));
+      for (const Cell& cell : resolved_[k]) interval.resolved.push_back(cell.finish());
+      for (const Cell& cell : closure_[k]) interval.closure.push_back(cell.finish());
       metrics_.intervals.push_back(std::move(interval));
     }
-    metrics_.cumulative_l2 = mean_std(final_l2_);
-    const auto n = static_cast<double>(final_l2_.size());
+    metrics_.cumulative_l2 = final_l2_.finish();
+    const auto n = static_cast<double>(metrics_.trajectories - metrics_.blow_ups.size());
     for (Series* series :
          {&metrics_.running_l2, &metrics_.running_correlation, &metrics_.running_centred_correlation,
           &metrics_.physical_l2, &metrics_.energy, &metrics_.true_energy})
@@ -168,13 +196,11 @@ class Collector {
       const auto [first, last] = time_range(split.time, intervals_[k]);
       const auto resolved_errors = relative_l2(resolved, first, last);
       const auto closure_errors = relative_l2(closure, first, last);
-      for (std::size_t v = 0; v < d_; ++v)
-        if (!std::isnan(resolved_errors[v])) resolved_[k][v].push_back(resolved_errors[v]);
-      for (std::size_t v = 0; v < c_; ++v)
-        if (!std::isnan(closure_errors[v])) closure_[k][v].push_back(closure_errors[v]);
+      for (std::size_t v = 0; v < d_; ++v) resolved_[k][v].add(resolved_errors[v]);
+      for (std::size_t v = 0; v < c_; ++v) closure_[k][v].add(closure_errors[v]);
     }
     const Series l2 = running_l2(resolved, times);
-    final_l2_.push_back(l2.back());
+    final_l2_.add(l2.back());
     add(metrics_.running_l2, l2);
     add(metrics_.running_correlation, running_correlation(resolved, times, false));
     add(metrics_.running_centred_correlation, running_correlation(resolved, times, true));
@@ -192,8 +218,8 @@ class Collector {
   bool fourier_;
   std::size_t d_, c_;
   std::vector<Interval> intervals_;
-  std::vector<std::vector<std::vector<double>>> resolved_, closure_;  // [interval][variable][trajectory]
-  std::vector<double> final_l2_;
+  std::vector<std::vector<Cell>> resolved_, closure_;  // [interval][variable]
+  Cell final_l2_;
   std::map<std::string, std::size_t> label_counts_;
   SplitMetrics metrics_;
 };
@@ -230,6 +256,12 @@ void trim_to_truth(RolloutSplit& split, std::size_t d, std::size_t c, const std:
 }
 
 }  // namespace
+
+double MeanStd::seed_std() const {
+  const auto n = static_cast<double>(seeds.size());
+  if (n < 2) return std::nan("");
+  return mean_std(seeds).std * std::sqrt(n / (n - 1));
+}
 
 Evaluation evaluate(std::vector<RolloutFile> rollouts) {
   if (rollouts.empty()) throw UsageError("there is no rollout to evaluate");

@@ -17,17 +17,30 @@ std::string significant(double value) {
   return fmt::format("{:.{}f}", value, digits);
 }
 
-std::string percent(const MeanStd& value) {
-  if (!std::isfinite(value.mean)) return "-";
-  const std::string mean = significant(100 * value.mean);
-  return std::isfinite(value.std) ? fmt::format("{} ± {}", mean, significant(100 * value.std)) : mean;
+/// "blew up", or four decimals and in brackets the spread of the seeds.
+std::string plain(const MeanStd& value) {
+  if (!std::isfinite(value.mean)) return "blew up";
+  const double spread = value.seed_std();
+  return fmt::format("{:.4f}{}", value.mean, std::isfinite(spread) ? fmt::format(" ({:.4f})", spread) : "");
 }
-
 std::string plain(double value) { return std::isfinite(value) ? fmt::format("{:.4f}", value) : "blew up"; }
 
 std::string split_title(const std::string& split) {
   if (split == "ood") return "out of distribution";
   return split;
+}
+
+/// The metrics over the interval of this name; null if the model has none (its file is of another study).
+const IntervalMetrics* find_interval(const SplitMetrics& metrics, const std::string& interval) {
+  const auto found = std::ranges::find(metrics.intervals, interval,
+                                       [](const IntervalMetrics& m) { return to_string(m.interval); });
+  return found == metrics.intervals.end() ? nullptr : &*found;
+}
+
+std::string seeds_note(const std::vector<const ModelMetrics*>& models, const std::string& split) {
+  const bool pooled = std::ranges::any_of(
+      models, [&](const ModelMetrics* m) { return !m->splits.at(split).cumulative_l2.seeds.empty(); });
+  return pooled ? " (in brackets: standard deviation between the means of the seeds)" : "";
 }
 
 /// A model column, and beside it the paper's column if the paper has one for this table.
@@ -55,9 +68,9 @@ Table error_table(const Evaluation& evaluation, const std::string& split, std::s
   const std::string interval = to_string(first.intervals[k].interval);
 
   Table table;
-  table.title =
-      fmt::format("{}, {}, {} {}: relative L2 error in %, mean ± standard deviation over {} trajectories",
-                  system.name(), split_title(split), quantity, interval, first.trajectories);
+  table.title = fmt::format(
+      "{}, {}, {} {}: relative L2 error in %, mean ± standard deviation over {} trajectories{}",
+      system.name(), split_title(split), quantity, interval, first.trajectories, seeds_note(models, split));
   table.header = {"variable"};
   std::vector<TableColumn> columns;
   for (const ModelMetrics* model : models) {
@@ -75,12 +88,11 @@ Table error_table(const Evaluation& evaluation, const std::string& split, std::s
         row.push_back(
             percent(*paper_value(system.name(), column.model->model, split, quantity, interval, names[v])));
       } else {
-        const IntervalMetrics& metrics = column.metrics->intervals[k];
-        if (column.metrics->blow_ups.size() == column.metrics->trajectories) {
+        const IntervalMetrics* metrics = find_interval(*column.metrics, interval);
+        if (column.metrics->blow_ups.size() == column.metrics->trajectories)
           row.push_back("blew up");
-          continue;
-        }
-        row.push_back(percent(resolved ? metrics.resolved[v] : metrics.closure[v]));
+        else
+          row.push_back(metrics ? percent(resolved ? metrics->resolved[v] : metrics->closure[v]) : "-");
       }
     }
     table.rows.push_back(std::move(row));
@@ -91,7 +103,8 @@ Table error_table(const Evaluation& evaluation, const std::string& split, std::s
 Table summary_table(const Evaluation& evaluation, const std::string& split) {
   const System& system = *evaluation.experiment.system;
   Table table;
-  table.title = fmt::format("{}, {}: whole trajectories", system.name(), split_title(split));
+  table.title = fmt::format("{}, {}: whole trajectories{}", system.name(), split_title(split),
+                            seeds_note(models_with(evaluation, split), split));
   table.header = {"model", "cumulative L2",       "paper",        "correlation",
                   "paper", "centred correlation", "trajectories", "blow-ups"};
   const auto paper = [&](const std::string& model, const char* quantity) {
@@ -100,10 +113,10 @@ Table summary_table(const Evaluation& evaluation, const std::string& split) {
   };
   for (const ModelMetrics* model : models_with(evaluation, split)) {
     const SplitMetrics& metrics = model->splits.at(split);
-    table.rows.push_back(
-        {model->model, plain(metrics.cumulative_l2.mean), paper(model->model, "cumulative_l2"),
-         plain(metrics.correlation), paper(model->model, "correlation"), plain(metrics.centred_correlation),
-         fmt::format("{}", metrics.trajectories), fmt::format("{}", metrics.blow_ups.size())});
+    table.rows.push_back({model->model, plain(metrics.cumulative_l2), paper(model->model, "cumulative_l2"),
+                          plain(metrics.correlation), paper(model->model, "correlation"),
+                          plain(metrics.centred_correlation), fmt::format("{}", metrics.trajectories),
+                          fmt::format("{}", metrics.blow_ups.size())});
   }
   return table;
 }
@@ -111,23 +124,29 @@ Table summary_table(const Evaluation& evaluation, const std::string& split) {
 /// Physical-space L2 error of one named trajectory at a few round times.
 Table field_table(const Evaluation& evaluation, const std::string& split, const std::string& label) {
   const auto models = models_with(evaluation, split);
-  const std::vector<double>& time = models.front()->splits.at(split).time;
-  std::vector<std::size_t> at;
+  const double end = models.front()->splits.at(split).time.back();
   Table table;
   table.title = fmt::format("{}, {}: physical-space L2 error", evaluation.experiment.system->name(), label);
   table.header = {"t"};
-  for (const double wanted : {0.5, 1.0, 2.0, 5.0, 10.0, 20.0}) {
-    const auto found = std::lower_bound(time.begin(), time.end(), wanted - 1e-9);
-    if (found == time.end()) break;
-    at.push_back(static_cast<std::size_t>(found - time.begin()));
-    table.header.push_back(fmt::format("{:g}", wanted));
+  std::vector<double> shown;
+  for (const double t : {0.5, 1.0, 2.0, 5.0, 10.0, 20.0}) {
+    if (t > end + 1e-9) break;
+    shown.push_back(t);
+    table.header.push_back(fmt::format("{:g}", t));
   }
   for (const ModelMetrics* model : models) {
-    const auto& series = model->splits.at(split).labelled_physical_l2;
-    const auto found = series.find(label);
+    const SplitMetrics& metrics = model->splits.at(split);
+    const auto series = metrics.labelled_physical_l2.find(label);
     std::vector<std::string> row = {model->model};
-    for (const std::size_t t : at)
-      row.push_back(found == series.end() ? "blew up" : significant(found->second[t]));
+    for (const double t : shown) {
+      const auto at = std::lower_bound(metrics.time.begin(), metrics.time.end(), t - 1e-9);
+      if (series == metrics.labelled_physical_l2.end())
+        row.push_back("blew up");
+      else if (at == metrics.time.end())
+        row.push_back("-");
+      else
+        row.push_back(significant(series->second[static_cast<std::size_t>(at - metrics.time.begin())]));
+    }
     table.rows.push_back(std::move(row));
   }
   return table;
@@ -208,6 +227,15 @@ std::string latex(const Table& table) {
 }
 
 }  // namespace
+
+std::string percent(const MeanStd& value) {
+  if (!std::isfinite(value.mean)) return "-";
+  std::string text = significant(100 * value.mean);
+  if (std::isfinite(value.std)) text += fmt::format(" ± {}", significant(100 * value.std));
+  if (const double spread = value.seed_std(); std::isfinite(spread))
+    text += fmt::format(" ({})", significant(100 * spread));
+  return text;
+}
 
 std::vector<Table> tables(const Evaluation& evaluation) {
   std::vector<Table> result;

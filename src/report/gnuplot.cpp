@@ -125,6 +125,7 @@ DrawnFigure draw(const Figure& figure) {
                                  figure.title + ": " + label, svg_size(figure)));
   }
   drawn.pdf = without_date(read_file(folder.path() / "figure.pdf"));
+  drawn.whole_svg = read_file(folder.path() / "figure.svg");
   if (drawn.pdf.empty()) throw Error("gnuplot drew no PDF of the figure {}", figure.name);
   return drawn;
 }

@@ -10,7 +10,7 @@ namespace mac::report {
 
 struct DrawnFigure {
   std::vector<std::string> svg;  // one <svg> element a panel, for the inside of a page
-  std::string pdf;               // all panels and a legend, the bytes of a file
+  std::string pdf, whole_svg;    // all panels and a legend, the bytes of a file
 };
 
 /// Throws Error if gnuplot is missing (naming the package) or fails (with what it said).

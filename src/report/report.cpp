@@ -235,6 +235,13 @@ void write_report(Source source, const std::string& output, const ReportOptions&
 }  // namespace
 }  // namespace report
 
+void draw_series(const Evaluation& evaluation, const std::string& folder) {
+  namespace fs = std::filesystem;
+  fs::create_directories(folder);
+  for (const report::Figure& figure : report::series_figures(evaluation))
+    write_file_atomically(fs::path(folder) / (figure.name + ".svg"), report::draw(figure).whole_svg);
+}
+
 void report_run(const std::string& folder, const std::string& output, const ReportOptions& options) {
   report::write_report(report::read_run(folder), output, options);
 }

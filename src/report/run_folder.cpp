@@ -32,8 +32,11 @@ std::ptrdiff_t rank(const std::string& model, const Experiment& experiment) {
   return (found - experiment.models.begin()) + (is_floor(model) ? 1 : 0);
 }
 
-/// "mac" from mac-seed0.safetensors, unless the file says its name itself.
-std::string model_name(const Model& model, const std::string& path) {
+/// The experiment's name for a model it took from a file; else the one in the file itself; else "mac" from
+/// mac-seed0.safetensors.
+std::string model_name(const Model& model, const std::string& path, const Experiment& experiment) {
+  for (const ModelPlan& plan : experiment.models)
+    if (plan.file && model_file_name(plan) == fs::path(path).filename()) return plan.name;
   for (const char* key : {"name", "model"})
     if (const auto own = model.provenance.find(key); own != model.provenance.end()) return own->second;
   const std::string stem = fs::path(path).stem().string();
@@ -77,7 +80,7 @@ Source read_run(const std::string& folder) {
   for (const std::string& path : files_in(run / "models", ".safetensors")) {
     if (path.find(".checkpoint.") != std::string::npos) continue;  // of a training that is not finished
     Model model = load_model(path);
-    const std::string name = model_name(model, path);
+    const std::string name = model_name(model, path, source.experiment);
     source.models.push_back({name, fs::path(path).filename().string(), std::move(model)});
     if (const std::string history = TrainingFiles(path).history; fs::exists(history))
       source.histories.push_back(read_history(history, name));

@@ -226,7 +226,8 @@ std::string svg_commands(const Figure& figure) {
   return text;
 }
 
-std::string pdf_commands(const Figure& figure) {
+/// All panels with a legend, for a file of its own: as PDF and as SVG.
+std::string print_commands(const Figure& figure) {
   const std::size_t n = figure.panels.size();
   const Layout& layout = n == 1 ? print_single : print_panels;
   const double width = layout.panel_width, height = panel_height(layout, figure);
@@ -236,16 +237,21 @@ std::string pdf_commands(const Figure& figure) {
   const auto legend = legend_rows(figure.models(), page_width);
   const Rectangle page{0, 0, page_width,
                        height * static_cast<double>(rows) + legend_row * static_cast<double>(legend.size())};
-  std::string text = fmt::format(
-      "set terminal pdfcairo size {:.4f}in,{:.4f}in font \"sans,8\" enhanced dashlength {:g}\n"
-      "set output \"figure.pdf\"\nset multiplot\n",
-      page.width / 96, page.height / 96, dash_length);
+  std::string plots = "set multiplot\n";
   for (std::size_t p = 0; p < n; ++p)
-    text += plot_panel(figure, p, layout, page,
-                       {static_cast<double>(p % columns) * width,
-                        static_cast<double>(rows - 1 - p / columns) * height, width, height});
-  text += plot_legend(legend, page);
-  return text + "unset multiplot\nunset output\n";
+    plots += plot_panel(figure, p, layout, page,
+                        {static_cast<double>(p % columns) * width,
+                         static_cast<double>(rows - 1 - p / columns) * height, width, height});
+  plots += plot_legend(legend, page) + "unset multiplot\nunset output\n";
+  constexpr double points = 8, pixels_a_point = 96.0 / 72;
+  return fmt::format(
+             "set terminal pdfcairo size {:.4f}in,{:.4f}in font \"sans,{:g}\" enhanced dashlength {:g}\n"
+             "set output \"figure.pdf\"\n{}",
+             page.width / 96, page.height / 96, points, dash_length, plots) +
+         fmt::format(
+             "set terminal svg size {:g},{:g} font \"sans-serif,{:.1f}\" enhanced dashlength {:g} "
+             "background \"white\"\nset output \"figure.svg\"\n{}",
+             page.width, page.height, points * pixels_a_point, dash_length, plots);
 }
 
 }  // namespace
@@ -261,7 +267,7 @@ std::string gnuplot_script(const Figure& figure) {
              "set encoding utf8\nset border 3 linewidth 0.8\nset tics nomirror scale 0.6\nunset key\n"
              "set datafile missing \"nan\"\nset xrange [{:.9g}:{:.9g}]\n{}set logscale x\n",
              x.low, x.high, figure.log_x ? "" : "un") +
-         svg_commands(figure) + pdf_commands(figure);
+         svg_commands(figure) + print_commands(figure);
 }
 
 }  // namespace mac::report

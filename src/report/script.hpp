@@ -13,7 +13,7 @@ struct PanelSize {
 };
 PanelSize svg_size(const Figure& figure);
 
-/// Draws every panel to panelN.svg and all of them to figure.pdf, in gnuplot's current folder.
+/// Draws every panel to panelN.svg and all of them to figure.pdf and figure.svg, in gnuplot's current folder.
 std::string gnuplot_script(const Figure& figure);
 
 }  // namespace mac::report

@@ -10,24 +10,31 @@ namespace mac {
 
 namespace {
 
-void check_fits(const std::string& path, const Model& model, const DataFile& data) {
-  const Experiment& experiment = data.experiment();
+/// `source` names the file that the experiment comes from.
+void check_fits(const std::string& path, const Model& model, const Experiment& experiment,
+                const std::string& source) {
   const System& system = *experiment.system;
   if (!model.system.empty() && model.system != system.name())
-    throw UsageError("{}: is a closure for {}, but {} holds {} data", path, model.system, data.path(),
+    throw UsageError("{}: is a closure for {}, but {} is about {}", path, model.system, source,
                      system.name());
   if (!model.input_names.empty() && model.input_names != system.resolved_names())
     throw UsageError("{}: reads the variables {}, but the data have {}", path,
                      fmt::join(model.input_names, " "), fmt::join(system.resolved_names(), " "));
   const double step = experiment.data.closure_step();
   if (model.closure_step && std::abs(*model.closure_step - step) > 1e-9 * step)
-    throw UsageError("{}: was trained for a closure step of {:g}, but {} has {:g}", path, *model.closure_step,
-                     data.path(), step);
+    throw UsageError("{}: was trained for a closure step of {:g}, but {} saves every {:g}", path,
+                     *model.closure_step, source, step);
+}
+
+/// Throws UsageError unless the file is there.
+void check_exists(const std::string& path) {
+  if (!std::filesystem::is_regular_file(path))
+    throw UsageError("{}: there is no such model file; expected one, or markov, or exact", path);
 }
 
 std::unique_ptr<ClosureModel> open_network(const ModelRequest& request, const DataFile& data) {
   const Model model = load_model(request.model);
-  check_fits(request.model, model, data);
+  check_fits(request.model, model, data.experiment(), data.path());
   HeldClosure held = model.held.value_or(HeldClosure{});
   if (request.hold) held.hold = *request.hold;
   std::string name = request.name;
@@ -47,14 +54,21 @@ std::unique_ptr<ClosureModel> open_model(const ModelRequest& request, const Data
   if (request.model == "markov") return make_markov();
   if (request.model == "exact")
     return make_exact({request.hold.value_or(Hold::zero), request.target.value_or(Target::instant)});
-  if (!std::filesystem::exists(request.model))
-    throw UsageError("{}: there is no such model file; expected one, or markov, or exact", request.model);
+  check_exists(request.model);
   if (is_baseline(request.model)) {
     if (request.hold)
       throw UsageError("{}: is coupled as it was fitted, --hold does not apply", request.model);
     return load_baseline(request.model, *data.experiment().system, request.name);
   }
   return open_network(request, data);
+}
+
+void check_trained_model(const std::string& path, const Experiment& experiment) {
+  check_exists(path);
+  if (is_baseline(path))
+    load_baseline(path, *experiment.system, "");  // its step is checked when it starts
+  else
+    check_fits(path, load_model(path), experiment, experiment.config.file());
 }
 
 }  // namespace mac

@@ -18,4 +18,7 @@ struct ModelRequest {
 /// Throws UsageError if the model does not fit the data: another system, other variables, another step.
 std::unique_ptr<ClosureModel> open_model(const ModelRequest& request, const DataFile& data);
 
+/// The same check of a trained model before there are data: what the experiment says of them counts.
+void check_trained_model(const std::string& path, const Experiment& experiment);
+
 }  // namespace mac

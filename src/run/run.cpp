@@ -5,11 +5,13 @@
 #include <functional>
 #include <mac/baselines.hpp>
 #include <mac/error.hpp>
+#include <mac/model.hpp>
 #include <mac/report.hpp>
 #include <mac/run.hpp>
 #include <mac/training.hpp>
 #include <mac/version.hpp>
 #include <nlohmann/json.hpp>
+#include <thread>
 
 #include "io/atomic_file.hpp"
 #include "rollout/open_model.hpp"
@@ -21,7 +23,7 @@ namespace fs = std::filesystem;
 
 namespace {
 
-/// A model to train and roll out.
+/// A model to train, or to take as it is, and to roll out.
 struct Job {
   ModelPlan plan;
   std::string canonical;  // its entry of [[models]]
@@ -29,19 +31,33 @@ struct Job {
   std::string rollout;    // rollouts/...
 };
 
+/// "AMD EPYC 9654 96-Core Processor, 2 threads": what wall times were measured on.
+std::string machine() {
+  std::string processor = "unknown processor";
+  std::ifstream stream("/proc/cpuinfo");
+  for (std::string line; std::getline(stream, line);)
+    if (line.starts_with("model name")) {
+      processor = line.substr(std::min(line.size(), line.find(':') + 2));
+      break;
+    }
+  return fmt::format("{}, {} threads", processor, std::thread::hardware_concurrency());
+}
+
 class Study {
  public:
   Study(const Experiment& experiment, const std::string& folder, const RunOptions& options)
       : experiment_(experiment), folder_(folder), options_(options), manifest_(prepare(folder)) {}
 
   RunResult run() {
+    for (const ModelPlan& model : experiment_.models)
+      if (model.file) check_trained_model(*model.file, experiment_);
     write_experiment();
     generate_data();
     const DataFile data = DataFile::open(path("data.h5"));
     std::vector<std::string> rollouts;
     for (const Job& job : jobs()) {
-      train_model(job, data);
-      roll_out(job.rollout, {path(job.file), {}, {}, {}}, manifest_.content(job.file), data);
+      job.plan.file ? take_model(job) : train_model(job, data);
+      roll_out(job.rollout, {path(job.file), job.plan.name, {}, {}}, manifest_.content(job.file), data);
       rollouts.push_back(job.rollout);
     }
     const HeldClosure held = coupling();
@@ -87,12 +103,14 @@ class Study {
     ++done_;
   }
 
-  /// Wall times for the report: timing.json, {"stages": {"train models/mac-seed0.safetensors": seconds}}.
+  /// Wall times for the report: timing.json, {"machine": "...", "stages": {"train
+  /// models/mac-seed0.safetensors": seconds}}.
   void record_time(const std::string& what, double seconds) const {
     auto timing = nlohmann::json::object();
     if (std::ifstream stream(path("timing.json")); stream)
       timing = nlohmann::json::parse(stream, nullptr, false);
     if (!timing.is_object()) timing = nlohmann::json::object();
+    timing["machine"] = machine();
     timing["stages"][what] = seconds;
     write_file_atomically(path("timing.json"), timing.dump(2) + "\n");
   }
@@ -136,6 +154,12 @@ class Study {
     });
   }
 
+  /// Copies a model that is trained already: the folder stays whole without the file it came from.
+  void take_model(const Job& job) {
+    stage("copy", job.file, {hash_file(*job.plan.file)},
+          [&] { fs::copy_file(*job.plan.file, path(job.file), fs::copy_options::overwrite_existing); });
+  }
+
   void roll_out(const std::string& output, const ModelRequest& request, const std::string& model,
                 const DataFile& data) {
     stage("rollout", output, {manifest_.content("data.h5"), model}, [&] {
@@ -150,8 +174,11 @@ class Study {
 
   /// The coupling of the floor: that of the first network, so that the floor is its floor.
   HeldClosure coupling() const {
-    for (const ModelPlan& model : experiment_.models)
+    for (const ModelPlan& model : experiment_.models) {
       if (model.network) return model.network->training.held;
+      if (model.file && !is_baseline(*model.file))
+        if (const auto held = load_model(*model.file).held) return *held;
+    }
     return {Hold::linear, Target::instant};
   }
 
@@ -165,7 +192,7 @@ class Study {
     std::vector<std::string> inputs = rollout_contents_;
     if (const auto table = experiment_.config.table_if("evaluation")) inputs.push_back(table->canonical());
     stage("evaluate", "metrics.json", inputs,
-          [&] { write_file_atomically(path("metrics.json"), to_json(evaluation).dump(2) + "\n"); });
+          [&] { write_file_atomically(path("metrics.json"), metrics_text(evaluation)); });
     return evaluation;
   }
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <filesystem>
 #include <mac/error.hpp>
 #include <mac/experiment.hpp>
 #include <mac/training_plan.hpp>
@@ -233,15 +234,33 @@ bool is_file_name(const std::string& name) {
   });
 }
 
+/// A model that is trained already; a relative path begins in the folder of the experiment.
+std::string read_file(const ConfigTable& table) {
+  for (const char* key : {"kind", "training"})
+    if (table.has(key)) table.fail(key, "a model with a file is trained already: its file says the rest");
+  const std::filesystem::path file = table.string("file");
+  if (file.extension() != ".safetensors" && file.extension() != ".h5")
+    table.fail("file",
+               fmt::format("is \"{}\", expected a model: NAME.safetensors, or the NAME.h5 of a baseline",
+                           file.string()));
+  return (std::filesystem::path(table.file()).parent_path() / file).lexically_normal().string();
+}
+
 /// The one place that knows the kinds of models.
 ModelPlan read_model(const ConfigTable& experiment, const ConfigTable& table, const System& system,
                      const DataPlan& data) {
   ModelPlan model;
-  model.kind = table.choice("kind", {"mamba", "gru", "wilks", "polynomial", "linear_memory", "cubic_memory"});
-  model.name = table.string_or("name", model.kind);
+  if (table.has("file")) model.file = read_file(table);
+  model.kind =
+      model.file
+          ? "file"
+          : table.choice("kind", {"mamba", "gru", "wilks", "polynomial", "linear_memory", "cubic_memory"});
+  model.name =
+      table.string_or("name", model.file ? std::filesystem::path(*model.file).stem().string() : model.kind);
   if (!is_file_name(model.name))
     table.fail("name",
                fmt::format("is \"{}\", expected letters, digits, - and _: it names files", model.name));
+  if (model.file) return model;
   if (model.kind == "mamba" || model.kind == "gru")
     model.network = read_network(experiment, table, system, data);
   else
@@ -272,6 +291,7 @@ std::vector<ModelPlan> read_models(const ConfigTable& experiment, const System& 
 }
 
 std::string model_file_name(const ModelPlan& plan) {
+  if (plan.file) return plan.name + std::filesystem::path(*plan.file).extension().string();
   return plan.network ? fmt::format("{}-seed{}.safetensors", plan.name, plan.network->training.seed)
                       : plan.name + ".h5";
 }

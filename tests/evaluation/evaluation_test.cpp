@@ -8,6 +8,8 @@
 #include <nlohmann/json.hpp>
 #include <numbers>
 
+#include "support/files.hpp"
+
 namespace mac {
 namespace {
 
@@ -124,6 +126,133 @@ TEST(MetricsJson, HasTheDocumentedLayout) {
   EXPECT_TRUE(test["cumulative_l2"].contains("mean"));
   EXPECT_TRUE(test["correlation"].contains("mean"));
   EXPECT_TRUE(test["blow_ups"].is_array());
+}
+
+/// Two seeds of mac, and markov that blows up in its first trajectory.
+std::vector<RolloutFile> two_seeds_and_markov() {
+  RolloutFile exact = small_rollout(), markov = small_rollout();
+  exact.path = "mac-seed1.h5";
+  exact.splits.front().resolved = exact.splits.front().true_resolved;
+  markov.model = "markov";
+  markov.path = "markov.h5";
+  markov.splits.front().blow_up_time[0] = 0.5;
+  return {small_rollout(), exact, markov};
+}
+
+TEST(Seeds, HaveAMeanEachAndASpread) {
+  const Evaluation evaluation = evaluate(two_seeds_and_markov());
+  const MeanStd& phi1 = evaluation.models[0].splits.at("test").intervals[0].resolved[0];
+  ASSERT_EQ(phi1.seeds.size(), 2u);
+  EXPECT_NEAR(phi1.seeds[0], 0.05, 1e-15);
+  EXPECT_EQ(phi1.seeds[1], 0);
+  EXPECT_NEAR(phi1.seed_std(), 0.05 / std::sqrt(2), 1e-15) << "n - 1 = 1";
+  EXPECT_TRUE(evaluation.models[1].splits.at("test").cumulative_l2.seeds.empty()) << "markov has one file";
+  EXPECT_TRUE(std::isnan(MeanStd{}.seed_std()));
+  const std::string text = render(tables(evaluation).front(), TableFormat::text);
+  EXPECT_NE(text.find("2.500 ± 4.330 (3.536)"), std::string::npos) << text;
+  EXPECT_NE(text.find("standard deviation between"), std::string::npos) << text;
+}
+
+TEST(StoredMetrics, AreReadBackExactly) {
+  const test::ScratchFolder folder;
+  const Evaluation evaluation = evaluate(two_seeds_and_markov());
+  test::write_bytes(folder.file("metrics.json"), metrics_text(evaluation));
+  const Evaluation read = read_metrics(folder.file("metrics.json"));
+  EXPECT_EQ(metrics_text(read), metrics_text(evaluation));
+  ASSERT_EQ(tables(read).size(), tables(evaluation).size());
+  for (std::size_t i = 0; i < tables(read).size(); ++i)
+    EXPECT_EQ(render(tables(read)[i], TableFormat::text), render(tables(evaluation)[i], TableFormat::text));
+  EXPECT_EQ(read.models[1].splits.at("test").blow_ups.front().file, "markov.h5");
+}
+
+TEST(StoredMetrics, KeepTheOrderOfModelsAndNamesOfFilesOnly) {
+  const test::ScratchFolder folder;
+  std::vector<RolloutFile> rollouts = two_seeds_and_markov();
+  rollouts[0].path = "/somewhere/else/mac-seed0.h5";
+  std::swap(rollouts[0], rollouts[2]);
+  test::write_bytes(folder.file("metrics.json"), metrics_text(evaluate(rollouts)));
+  const Evaluation read = read_metrics(folder.file("metrics.json"));
+  EXPECT_EQ(read.models[0].model, "markov");
+  EXPECT_EQ(read.models[1].files, (std::vector<std::string>{"mac-seed1.h5", "mac-seed0.h5"}));
+}
+
+TEST(StoredMetrics, ThinLongSeriesAndKeepTheirEnds) {
+  RolloutFile file = small_rollout();
+  RolloutSplit& split = file.splits.front();
+  const std::size_t times = 2003;
+  split.time.clear();
+  for (std::size_t t = 0; t < times; ++t) split.time.push_back(static_cast<double>(t) / 2002);
+  for (auto* values : {&split.resolved, &split.true_resolved, &split.closure, &split.true_closure})
+    values->assign(2 * times * 2, 1.25);
+  const auto time = to_json(evaluate({file}))["models"]["mac"]["test"]["series"]["time"];
+  EXPECT_LE(time.size(), 202u);
+  EXPECT_EQ(time.front(), 0);
+  EXPECT_EQ(time.back(), 1);
+}
+
+TEST(StoredMetrics, StandBesideRolloutsAndOtherMetrics) {
+  const test::ScratchFolder folder;
+  std::vector<RolloutFile> rollouts = two_seeds_and_markov();
+  test::write_bytes(folder.file("markov.json"), metrics_text(evaluate({rollouts[2]})));
+  test::write_bytes(folder.file("mac.json"), metrics_text(evaluate({rollouts[0]})));
+  const Evaluation both = evaluate_files({folder.file("mac.json"), folder.file("markov.json")});
+  ASSERT_EQ(both.models.size(), 2u);
+  EXPECT_EQ(both.models[1].model, "markov");
+  EXPECT_THROW(evaluate_files({folder.file("mac.json"), folder.file("mac.json")}), UsageError)
+      << "stored means cannot be pooled";
+}
+
+TEST(StoredMetrics, AreNamedWithFileAndKeyWhereTheyAreWrong) {
+  const test::ScratchFolder folder;
+  const std::string good = metrics_text(evaluate({small_rollout()}));
+  const auto message = [&](const std::string& what, const std::string& by) -> std::string {
+    std::string text = good;
+    test::write_bytes(folder.file("bad.json"), text.replace(text.find(what), what.size(), by));
+    try {
+      read_metrics(folder.file("bad.json"));
+    } catch (const Error& error) {
+      return error.what();
+    }
+    return "no error";
+  };
+  const auto expect = [&](const std::string& text, const std::string& part) {
+    EXPECT_NE(text.find(part), std::string::npos) << text;
+    EXPECT_NE(text.find("bad.json"), std::string::npos) << text;
+  };
+  expect(message("\"phi1\"", "\"phi9\""), "has no \"models.mac.test.intervals.[0,1].resolved.phi1\"");
+  expect(message("\"mean\":0.05", "\"mean\":\"x\""), "models.mac.test.intervals.[0,1].resolved.phi1.mean");
+  expect(message("[0.5,1]", "[0.5;1]"), "[from,to]");
+  expect(message("\"time\": [0.0,", "\"time\": ["), "one number for each of the 2 times");
+  expect(message("\"trajectories\": 2", "\"trajectories\": -2"), "models.mac.test.trajectories");
+  expect(message("{", "("), "is not JSON");
+  EXPECT_THROW(read_metrics(folder.file("none.json")), Error);
+}
+
+TEST(Compare, AllowsThreeStandardErrorsOfSeedsAndTrajectories) {
+  const Evaluation stored = evaluate(two_seeds_and_markov());
+  const auto same = compare(stored, stored);
+  ASSERT_FALSE(same.empty());
+  for (const ComparedCell& cell : same) EXPECT_TRUE(cell.within()) << cell.model << cell.variable;
+  // phi1 on [0,1]: seeds .05 and 0, trajectories (.1, 0, 0, 0), two of them a test set.
+  const double seeds = 0.05 * 0.05 / 2, trajectories = 0.001875 / 2;
+  EXPECT_EQ(same.front().variable, "phi1");
+  EXPECT_NEAR(same.front().tolerance, 3 * std::sqrt(seeds + 2 * trajectories), 1e-6);
+
+  ComparedCell cell = same.front();
+  cell.fresh.mean = cell.stored.mean + 1.01 * cell.tolerance;
+  EXPECT_FALSE(cell.within());
+  cell.fresh.mean = nan;
+  EXPECT_FALSE(cell.within()) << "all blew up";
+  cell.stored.mean = nan;
+  EXPECT_TRUE(cell.within()) << "a variable without a relative error";
+}
+
+TEST(PaperComparison, SaysLowerEqualOrHigherForEveryCell) {
+  RolloutFile file = small_rollout();
+  const Table table = paper_comparison(evaluate({file}));
+  // The paper's MAC: phi1 .0184 % and psi1 .027 %; here 5 % and 0.
+  ASSERT_EQ(table.rows.size(), 2u) << "resolved and closure on [0,1]; the paper has no [0.5,1]";
+  EXPECT_EQ(table.rows[0], (std::vector<std::string>{"mac, test: resolved [0,1]", "psi1", "-", "phi1"}));
 }
 
 TEST(PaperValues, AreTheOnesInThePapersTables) {

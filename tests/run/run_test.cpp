@@ -5,6 +5,7 @@
 #include <cstdlib>
 #include <filesystem>
 #include <mac/error.hpp>
+#include <mac/model.hpp>
 #include <mac/run.hpp>
 #include <nlohmann/json.hpp>
 
@@ -111,6 +112,77 @@ TEST_F(Run, TrainsEverySeedAndPoolsThem) {
   const RunResult result = run(study, options);
   EXPECT_EQ(result.evaluation.models.front().files.size(), 3u);
   EXPECT_EQ(result.evaluation.models.front().splits.at("test").trajectories, 9u);
+}
+
+/// The study with a trained model instead of a training.
+std::string with_file(const std::string& file, const std::string& step = "stride = 10") {
+  return "[system]\nname = \"burgers\"\ngrid = 32\n[data]\ndt = 1e-3\n" + step +
+         "\nseed = 1003\n[data.test]\ntrajectories = 3\nhorizon = 0.2\n"
+         "[[models]]\nname = \"from_zoo\"\nfile = \"" +
+         file + "\"\n";
+}
+
+TEST_F(Run, TakesATrainedModelAsItIs) {
+  run(study);
+  std::filesystem::create_directory(folder_.path() / "zoo");
+  const std::string model = folder_.file("run/models/mac-seed0.safetensors");
+  std::filesystem::rename(model, folder_.file("zoo/tiny.safetensors"));
+  std::filesystem::remove_all(folder_.path() / "run");
+  write_bytes(folder_.file("study.toml"), with_file("zoo/tiny.safetensors"));
+  const auto again = [&] {
+    RunOptions options;
+    options.threads = 1;
+    options.quiet = true;
+    options.seeds = {0, 1};  // of trainings; a trained model has none
+    return run_study(Experiment::read(folder_.file("study.toml")), folder_.file("run"), options);
+  };
+  const RunResult first = again();
+  EXPECT_EQ(first.done, 7u) << "data, copy, three rollouts, metrics, report";
+  EXPECT_EQ(first.evaluation.models.front().model, "from_zoo");
+  EXPECT_EQ(read_bytes(folder_.file("run/models/from_zoo.safetensors")),
+            read_bytes(folder_.file("zoo/tiny.safetensors")));
+  EXPECT_EQ(again().done, 0u);
+
+  Model changed = load_model(folder_.file("zoo/tiny.safetensors"));
+  changed.parameters.back() += 0.5;
+  save_model(changed, folder_.file("zoo/tiny.safetensors"));
+  EXPECT_EQ(again().done, 4u) << "copy, its rollout, metrics, report: content counts";
+}
+
+TEST_F(Run, SaysBeforeItStartsWhyATrainedModelDoesNotFit) {
+  run(study);
+  const std::string model = folder_.file("run/models/mac-seed0.safetensors");
+  const auto message = [&](const std::string& text) -> std::string {
+    RunOptions options;
+    options.quiet = true;
+    try {
+      run_study(Experiment::parse(text, "study.toml"), folder_.file("other"), options);
+    } catch (const UsageError& error) {
+      return error.what();
+    }
+    return "no error";
+  };
+  const auto expect = [](const std::string& text, const std::string& part) {
+    EXPECT_NE(text.find(part), std::string::npos) << text;
+  };
+  expect(message(with_file("/nowhere/none.safetensors")),
+         "/nowhere/none.safetensors: there is no such model");
+  expect(message(with_file(model, "stride = 20")), "closure step of 0.01, but study.toml saves every 0.02");
+  std::string kdv = with_file(model);
+  expect(message(kdv.replace(kdv.find("burgers"), 7, "kdv")),
+         "is a closure for burgers, but study.toml is about kdv");
+  std::string modes = with_file(model);
+  expect(message(modes.replace(modes.find("grid"), 0, "modes = 2\n")), "reads the variables phi1 phi2 phi3");
+  EXPECT_FALSE(std::filesystem::exists(folder_.path() / "other" / "data.h5"));
+}
+
+TEST_F(Run, LeavesATrainedModelOutOfTraining) {
+  run(study);
+  write_bytes(folder_.file("study.toml"), with_file("run/models/mac-seed0.safetensors"));
+  const auto result = test::run_program("train " + folder_.file("study.toml") + " --data " +
+                                        folder_.file("run/data.h5") + " -o " + folder_.file("out/"));
+  EXPECT_EQ(result.exit_code, 0);
+  EXPECT_NE(result.output.find("from_zoo: is trained already: "), std::string::npos) << result.output;
 }
 
 TEST_F(Run, NamesADamagedRecord) {

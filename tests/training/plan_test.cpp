@@ -85,6 +85,17 @@ TEST(TrainingPlan, RefusesWhatCannotBeMeant) {
             std::string::npos);
 }
 
+TEST(TrainingPlan, KnowsAModelThatIsTrainedAlready) {
+  EXPECT_NE(
+      complaint("[[models]]\nfile = 'a.safetensors'\nkind = 'mamba'\n").find("models[0].kind: a model with"),
+      std::string::npos)
+      << complaint("[[models]]\nfile = 'a.safetensors'\nkind = 'mamba'\n");
+  EXPECT_NE(complaint("[[models]]\nfile = 'a.pt'\n").find("expected a model: NAME.safetensors"),
+            std::string::npos);
+  EXPECT_NE(complaint("[[models]]\nfile = 'a.safetensors'\nd_model = 3\n").find("unknown key"),
+            std::string::npos);
+}
+
 TEST(TrainingPlan, SaysItselfTheSameWayEveryTime) {
   EXPECT_EQ(to_text(plan_of(mamba)), to_text(plan_of(mamba)));
   EXPECT_NE(to_text(plan_of(mamba)), to_text(plan_of(mamba + "[training]\nclip = 2\n")));

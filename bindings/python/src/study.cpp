@@ -147,6 +147,7 @@ py::dict train_network(const Experiment& experiment, const std::string& model, c
   ModelPlan plan = find_model(experiment, model);
   if (device != "cpu" && device != "cuda")
     throw UsageError("the device is \"{}\", expected cpu or cuda", device);
+  if (plan.file) throw UsageError("{}: is trained already: {}", plan.name, *plan.file);
   if (plan.baseline) {
     const LongCall call;
     const std::string words = train_baseline(experiment, plan, DataFile::open(data), path, threads, quiet);

@@ -1,0 +1,195 @@
+// Reading metrics back, and evaluating stored metrics and rollouts together. The layout is in json.cpp.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <charconv>
+#include <cmath>
+#include <fstream>
+#include <mac/error.hpp>
+#include <mac/evaluation.hpp>
+#include <nlohmann/json.hpp>
+
+namespace mac {
+
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+/// A value of the file with the way to it, for messages: "results/burgers.json: models.mac.test.intervals".
+class Node {
+ public:
+  Node(const Json& value, std::string file, std::string path = "")
+      : value_(value), file_(std::move(file)), path_(std::move(path)) {}
+
+  Node at(const std::string& key) const {
+    const auto found = value_.is_object() ? value_.find(key) : value_.end();
+    if (found == value_.end()) throw Error("{}: has no \"{}\"", file_, joined(key));
+    return {*found, file_, joined(key)};
+  }
+  bool has(const std::string& key) const { return value_.is_object() && value_.contains(key); }
+
+  std::vector<std::pair<std::string, Node>> members() const {
+    if (!value_.is_object()) fail("an object");
+    std::vector<std::pair<std::string, Node>> result;
+    for (const auto& [key, value] : value_.items()) result.emplace_back(key, Node(value, file_, joined(key)));
+    return result;
+  }
+  std::vector<Node> elements() const {
+    if (!value_.is_array()) fail("a list");
+    std::vector<Node> result;
+    for (std::size_t i = 0; i < value_.size(); ++i)
+      result.emplace_back(value_[i], file_, joined(fmt::format("{}", i)));
+    return result;
+  }
+  double number() const {
+    if (value_.is_null()) return std::nan("");
+    if (!value_.is_number()) fail("a number or null");
+    return value_.get<double>();
+  }
+  std::size_t count() const {
+    if (!value_.is_number_unsigned()) fail("a count");
+    return value_.get<std::size_t>();
+  }
+  std::string string() const {
+    if (!value_.is_string()) fail("a string");
+    return value_.get<std::string>();
+  }
+  std::vector<double> numbers() const {
+    std::vector<double> result;
+    for (const Node& element : elements()) result.push_back(element.number());
+    return result;
+  }
+  [[noreturn]] void fail(const std::string& expected) const {
+    throw Error("{}: \"{}\" is {}, expected {}", file_, path_, value_.dump().substr(0, 40), expected);
+  }
+
+ private:
+  std::string joined(const std::string& key) const { return path_.empty() ? key : path_ + "." + key; }
+
+  const Json& value_;
+  std::string file_, path_;
+};
+
+MeanStd read_cell(const Node& node) {
+  MeanStd cell{node.at("mean").number(), node.at("std").number(), {}};
+  if (node.has("seeds")) cell.seeds = node.at("seeds").numbers();
+  return cell;
+}
+
+std::vector<MeanStd> read_cells(const Node& node, const std::vector<std::string>& names) {
+  std::vector<MeanStd> cells;
+  for (const std::string& name : names) cells.push_back(read_cell(node.at(name)));
+  return cells;
+}
+
+/// "[0,1]"
+Interval read_interval(const std::string& text, const Node& node) {
+  Interval interval;
+  const char* const end = text.data() + text.size();
+  if (text.starts_with('[')) {
+    const auto from = std::from_chars(text.data() + 1, end, interval.from);
+    if (from.ec == std::errc() && from.ptr != end && *from.ptr == ',') {
+      const auto to = std::from_chars(from.ptr + 1, end, interval.to);
+      if (to.ec == std::errc() && std::string_view(to.ptr, end) == "]") return interval;
+    }
+  }
+  node.fail("to be named after an interval, [from,to]");
+}
+
+/// As long as the times, or empty where the system has no such series.
+Series read_series(const Node& series, const std::string& key, std::size_t times) {
+  if (!series.has(key)) return {};
+  Series values = series.at(key).numbers();
+  if (values.size() != times && !values.empty())
+    series.at(key).fail(fmt::format("one number for each of the {} times", times));
+  return values;
+}
+
+SplitMetrics read_split(const Node& node, const System& system) {
+  SplitMetrics metrics;
+  metrics.trajectories = node.at("trajectories").count();
+  for (const auto& [key, interval] : node.at("intervals").members())
+    metrics.intervals.push_back({read_interval(key, interval),
+                                 read_cells(interval.at("resolved"), system.resolved_names()),
+                                 read_cells(interval.at("closure"), system.closure_names())});
+  metrics.cumulative_l2 = read_cell(node.at("cumulative_l2"));
+  metrics.correlation = node.at("correlation").at("mean").number();
+  metrics.centred_correlation = node.at("correlation").at("centred_mean").number();
+  for (const Node& blow_up : node.at("blow_ups").elements())
+    metrics.blow_ups.push_back(
+        {blow_up.at("file").string(), blow_up.at("trajectory").count(), blow_up.at("time").number()});
+  const Node series = node.at("series");
+  metrics.time = series.at("time").numbers();
+  const auto read = [&](const char* key) { return read_series(series, key, metrics.time.size()); };
+  metrics.running_l2 = read("running_l2");
+  metrics.running_correlation = read("running_correlation");
+  metrics.running_centred_correlation = read("running_centred_correlation");
+  metrics.physical_l2 = read("physical_l2");
+  metrics.energy = read("energy");
+  metrics.true_energy = read("true_energy");
+  if (series.has("physical_l2_of"))
+    for (const auto& [label, values] : series.at("physical_l2_of").members())
+      metrics.labelled_physical_l2[label] =
+          read_series(series.at("physical_l2_of"), label, metrics.time.size());
+  return metrics;
+}
+
+ModelMetrics read_model(const std::string& name, const Node& node, const System& system) {
+  ModelMetrics model{name, {}, {}};
+  for (const auto& [key, value] : node.members())
+    if (key == "files")
+      for (const Node& file : value.elements()) model.files.push_back(file.string());
+    else
+      model.splits.emplace(key, read_split(value, system));
+  return model;
+}
+
+bool is_json(const std::string& path) { return path.ends_with(".json"); }
+
+}  // namespace
+
+Evaluation read_metrics(const std::string& path) {
+  std::ifstream stream(path);
+  if (!stream) throw Error("{}: cannot be read", path);
+  const Json json = Json::parse(stream, nullptr, false);
+  if (json.is_discarded()) throw Error("{}: is not JSON", path);
+  const Node root(json, path);
+  Evaluation evaluation{Experiment::parse(root.at("experiment").string(), path + " (experiment)"), {}};
+  for (const auto& [name, model] : root.at("models").members())
+    evaluation.models.push_back(read_model(name, model, *evaluation.experiment.system));
+  return evaluation;
+}
+
+Evaluation evaluate_files(const std::vector<std::string>& paths) {
+  std::vector<RolloutFile> rollouts;
+  std::vector<std::pair<std::string, Evaluation>> parts;
+  for (const std::string& path : paths) {
+    if (is_json(path))
+      parts.emplace_back(path, read_metrics(path));
+    else
+      rollouts.push_back(RolloutFile::open(path));
+  }
+  if (!rollouts.empty() || parts.empty()) {
+    const std::string first = rollouts.empty() ? "" : rollouts.front().path;
+    parts.emplace(parts.begin(), first, evaluate(std::move(rollouts)));
+  }
+  Evaluation& whole = parts.front().second;
+  for (auto part = parts.begin() + 1; part != parts.end(); ++part) {
+    const auto& [path, evaluation] = *part;
+    const System &ours = *whole.experiment.system, &theirs = *evaluation.experiment.system;
+    if (theirs.name() != ours.name() || theirs.resolved_names() != ours.resolved_names())
+      throw UsageError("{}: is about {}, but {} is about {}", path, theirs.name(), parts.front().first,
+                       ours.name());
+    for (const ModelMetrics& model : evaluation.models) {
+      if (std::ranges::find(whole.models, model.model, &ModelMetrics::model) != whole.models.end())
+        throw UsageError(
+            "{}: has the model {}, which another file has as well; stored means cannot be pooled, evaluate "
+            "the rollouts together",
+            path, model.model);
+      whole.models.push_back(model);
+    }
+  }
+  return std::move(whole);
+}
+
+}  // namespace mac

@@ -1,0 +1,182 @@
+// The card of a trained network, from its own metadata and its stored metrics.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <filesystem>
+#include <mac/error.hpp>
+#include <mac/report.hpp>
+
+namespace mac {
+
+namespace {
+
+namespace fs = std::filesystem;
+
+std::string value_of(const Model& model, const std::string& key, const std::string& fallback) {
+  const auto found = model.provenance.find(key);
+  return found == model.provenance.end() ? fallback : found->second;
+}
+
+std::string row(std::string_view what, const std::string& value) {
+  return fmt::format("| {} | {} |\n", what, value);
+}
+
+std::string network_section(const Model& model) {
+  const NetworkShape& shape = model.shape;
+  std::string text = "| | |\n|---|---|\n";
+  text += row("Closure of", fmt::format("`{}`: {} → {}", model.system, fmt::join(model.input_names, " "),
+                                        fmt::join(model.output_names, " ")));
+  text += row(
+      "Network",
+      fmt::format("{}, {} blocks of {} channels{}, {} parameters", to_string(shape.kind), shape.n_blocks,
+                  shape.d_model,
+                  shape.kind == LayerKind::mamba ? fmt::format(", {} states a channel", shape.d_state) : "",
+                  model.parameters.size()));
+  text += row("Memory", fmt::format("{} numbers a trajectory", shape.state_size()));
+  if (model.closure_step) text += row("Closure step", fmt::format("{:g}", *model.closure_step));
+  if (model.held)
+    text += row("Coupling", fmt::format("hold {}, target {}", to_string(model.held->hold),
+                                        to_string(model.held->target)));
+  text += row("Written by", model.program);
+  return text;
+}
+
+/// The training data, as the model remembers the experiment they were made from.
+std::string data_section(const Experiment& data) {
+  std::string text = fmt::format("## Data\n\nSimulated with solver step {:g}, saved every {:g}, seed {}:\n\n",
+                                 data.data.dt, data.data.closure_step(), data.data.seed);
+  for (const SplitPlan& split : data.data.splits)
+    if (split.name == "train" || split.name == "validation")
+      text += fmt::format("- {}: {} {} to t = {:g}\n", split.name, split.trajectories,
+                          split.trajectories == 1 ? "trajectory" : "trajectories", split.horizon);
+  return text + "\n";
+}
+
+std::string recipe_section(const Model& model) {
+  std::string text = fmt::format("## Recipe\n\n`{}`, {} steps, seed {}", model.recipe,
+                                 value_of(model, "steps", "?"), value_of(model, "seed", "?"));
+  if (const std::string best = value_of(model, "best_step", ""); !best.empty())
+    text += fmt::format("; the weights of step {}, chosen on validation data", best);
+  text += ".\n\n";
+  if (const std::string plan = value_of(model, "training", ""); !plan.empty())
+    text +=
+        fmt::format("<details><summary>Every setting</summary>\n\n```toml\n{}```\n\n</details>\n\n", plan);
+  return text;
+}
+
+/// The place of the model's own seed among the pooled files, NAME-seedN.h5; none for a single file.
+std::optional<std::size_t> own_seed(const Model& model, const ModelMetrics& metrics) {
+  const std::string ending = "-seed" + value_of(model, "seed", "?");
+  for (std::size_t i = 0; i < metrics.files.size(); ++i)
+    if (metrics.files.size() > 1 && fs::path(metrics.files[i]).stem().string().ends_with(ending)) return i;
+  return std::nullopt;
+}
+
+/// One table a split and interval: this seed, all seeds, the paper.
+class ErrorTables {
+ public:
+  ErrorTables(const Model& model, const Evaluation& evaluation, const ModelMetrics& metrics)
+      : evaluation_(evaluation), metrics_(metrics), seed_(own_seed(model, metrics)) {}
+
+  std::string text() const {
+    std::string text;
+    for (const auto& [split, metrics] : metrics_.splits) {
+      for (const IntervalMetrics& interval : metrics.intervals) text += errors(split, metrics, interval);
+      text += fmt::format("Cumulative relative L2 error {:.4f}, correlation {:.4f}",
+                          metrics.cumulative_l2.mean, metrics.correlation);
+      text += metrics.blow_ups.empty() ? ".\n\n"
+                                       : fmt::format("; {} of {} rollouts blew up.\n\n",
+                                                     metrics.blow_ups.size(), metrics.trajectories);
+    }
+    return text;
+  }
+
+ private:
+  std::string errors(const std::string& split, const SplitMetrics& metrics,
+                     const IntervalMetrics& interval) const {
+    const System& system = *evaluation_.experiment.system;
+    const std::string name = to_string(interval.interval);
+    const std::size_t seeds = std::max<std::size_t>(1, metrics.cumulative_l2.seeds.size());
+    Table table{fmt::format("{} {}: relative L2 error in %, {} trajectories{}",
+                            split == "ood" ? "Out of distribution" : "Test", name,
+                            metrics.trajectories / seeds, seeds > 1 ? fmt::format(", {} seeds", seeds) : ""),
+                {"variable"},
+                {}};
+    if (seed_) table.header.push_back("this model");
+    table.header.push_back(seeds > 1 ? "all seeds" : "this model");
+    table.header.push_back("paper");
+    for (std::size_t v = 0; v < system.resolved_names().size(); ++v) {
+      const std::string& variable = system.resolved_names()[v];
+      const MeanStd& cell = interval.resolved[v];
+      std::vector<std::string> cells{variable};
+      if (seed_)
+        cells.push_back(*seed_ < cell.seeds.size() ? percent({cell.seeds[*seed_], std::nan(""), {}}) : "-");
+      cells.push_back(percent(cell));
+      const auto paper = paper_value(system.name(), metrics_.model, split, "resolved", name, variable);
+      cells.push_back(paper ? percent(*paper) : "-");
+      table.rows.push_back(std::move(cells));
+    }
+    return render(table, TableFormat::markdown) + "\n";
+  }
+
+  const Evaluation& evaluation_;
+  const ModelMetrics& metrics_;
+  std::optional<std::size_t> seed_;
+};
+
+std::string limits_section(const Model& model, const std::optional<Experiment>& data) {
+  std::string text = "## Limits\n\n";
+  if (model.closure_step)
+    text += fmt::format(
+        "- One step of the network is {:g} of time: it knows no other step, and its memory counts steps.\n",
+        *model.closure_step);
+  if (data) {
+    const auto& splits = data->data.splits;
+    const auto train = std::ranges::find(splits, "train", &SplitPlan::name);
+    if (train != splits.end())
+      text += fmt::format(
+          "- Trained on times up to {:g} from the initial states of [data.train]; anything later or "
+          "elsewhere "
+          "is extrapolation, whose errors are those above.\n",
+          train->horizon);
+  }
+  text +=
+      "- For the system's parameters in the experiment only: they are not inputs of the network.\n"
+      "- The first step of a rollout has no past; the network was trained to begin that way.\n\n";
+  return text;
+}
+
+}  // namespace
+
+std::string model_card(const Model& model, const std::string& file, const Evaluation& evaluation) {
+  const std::string name = value_of(model, "name", fs::path(file).stem().string());
+  const auto metrics = std::ranges::find(evaluation.models, name, &ModelMetrics::model);
+  if (metrics == evaluation.models.end())
+    throw UsageError("{}: the metrics hold no model named {}", file, name);
+  if (model.system != evaluation.experiment.system->name())
+    throw UsageError("{}: is a closure for {}, but the metrics are about {}", file, model.system,
+                     evaluation.experiment.system->name());
+  std::optional<Experiment> data;
+  if (const std::string text = value_of(model, "data_experiment", ""); !text.empty())
+    data = Experiment::parse(text, file + " (data_experiment)");
+
+  const std::string stem = fs::path(file).stem().string();
+  std::string text = fmt::format(
+      "# {}\n\n<!-- Written by `make results`; edit the model or the metrics instead. -->\n\n", stem);
+  text += network_section(model) + "\n";
+  if (data) text += data_section(*data);
+  text += recipe_section(model);
+  text +=
+      "## Errors\n\nFree rollouts on data the training has not seen, mean ± standard deviation over "
+      "trajectories; in brackets the standard deviation between seeds.\n\n";
+  text += ErrorTables(model, evaluation, *metrics).text();
+  text += limits_section(model, data);
+  text += fmt::format(
+      "## Use\n\n    mac rollout zoo/{} --data data.h5 -o rollout.h5\n\n"
+      "or by `file` in an experiment's `[[models]]`, as in `experiments/zoo/`.\n",
+      file);
+  return text;
+}
+
+}  // namespace mac

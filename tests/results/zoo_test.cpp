@@ -1,0 +1,170 @@
+// The zoo's experiments, the cards of its models, and the scripts that keep results up to date.
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <mac/error.hpp>
+#include <mac/report.hpp>
+
+#include "report/tiny_run.hpp"
+#include "support/files.hpp"
+#include "support/program.hpp"
+
+namespace mac {
+namespace {
+
+namespace fs = std::filesystem;
+
+const SplitPlan* split_of(const Experiment& experiment, const std::string& name) {
+  for (const SplitPlan& split : experiment.data.splits)
+    if (split.name == name) return &split;
+  return nullptr;
+}
+
+TEST(ZooExperiments, TestTheirModelsAsTheStudiesDoOnOtherData) {
+  const fs::path folder = MAC_EXPERIMENTS;
+  for (const std::string recipe : {"", "paper"})
+    for (const std::string system : {"burgers", "kdv", "power_grid", "lorenz96"}) {
+      const std::string file = (fs::path(recipe) / (system + ".toml")).string();
+      const Experiment study = Experiment::read((folder / file).string());
+      const Experiment zoo = Experiment::read((folder / "zoo" / file).string());
+      EXPECT_EQ(zoo.system->name(), study.system->name());
+      EXPECT_NE(zoo.data.seed, study.data.seed) << file;
+      // To rounding: dt * stride of other factors.
+      EXPECT_NEAR(zoo.data.closure_step(), study.data.closure_step(), 1e-12) << file;
+      EXPECT_EQ(split_of(zoo, "train"), nullptr) << "no training data";
+      for (const char* name : {"test", "ood"}) {
+        if (!split_of(study, name)) continue;
+        ASSERT_TRUE(split_of(zoo, name)) << file;
+        EXPECT_EQ(split_of(zoo, name)->trajectories, split_of(study, name)->trajectories) << file;
+      }
+      ASSERT_EQ(zoo.evaluation.intervals.size(), study.evaluation.intervals.size()) << file;
+      for (std::size_t i = 0; i < zoo.evaluation.intervals.size(); ++i)
+        EXPECT_EQ(to_string(zoo.evaluation.intervals[i]), to_string(study.evaluation.intervals[i])) << file;
+      for (const ModelPlan& model : zoo.models) {
+        ASSERT_TRUE(model.file) << file;
+        const std::string expected = system + "-" + model.name + (recipe.empty() ? "" : "-paper");
+        EXPECT_EQ(fs::path(*model.file).stem(), expected);
+        EXPECT_EQ(fs::weakly_canonical(*model.file).parent_path(), fs::path(MAC_SOURCE_FOLDER) / "zoo");
+      }
+    }
+}
+
+class TinyZoo : public ::testing::Test {
+ protected:
+  TinyZoo() {
+    test::make_run(folder_.path() / "run", test::tiny_burgers, 2);
+    std::vector<std::string> files;
+    for (const char* name : {"mac-seed0", "mac-seed1", "gru-seed0", "gru-seed1", "markov", "exact"})
+      files.push_back(folder_.file("run/rollouts/" + std::string(name) + ".h5"));
+    test::write_bytes(folder_.file("burgers.json"), metrics_text(evaluate_files(files)));
+  }
+  std::string model(const std::string& name) const {
+    return folder_.file("run/models/" + name + ".safetensors");
+  }
+  test::ScratchFolder folder_;
+};
+
+TEST_F(TinyZoo, WritesACardFromTheModelAndItsMetrics) {
+  Model network = load_model(model("mac-seed1"));
+  network.provenance["seed"] = "1";
+  network.provenance["data_experiment"] = test::tiny_burgers;
+  const Evaluation metrics = read_metrics(folder_.file("burgers.json"));
+  const std::string card = model_card(network, "burgers-mac.safetensors", metrics);
+  for (const char* part :
+       {"# burgers-mac\n", "mamba, 1 blocks of 4 channels", "- train: 2 trajectories to t = 0.2", "all seeds",
+        "Test [0,0.2]", "Out of distribution", "## Limits", "steps = 0"})
+    EXPECT_NE(card.find(part), std::string::npos) << part << "\n" << card;
+  const MeanStd& phi1 = metrics.models[0].splits.at("test").intervals[0].resolved[0];
+  ASSERT_EQ(phi1.seeds.size(), 2u);
+  EXPECT_NE(card.find(percent({phi1.seeds[1], std::nan(""), {}})), std::string::npos)
+      << "its own seed's error";
+
+  network.provenance["name"] = "lstm";
+  EXPECT_THROW(model_card(network, "burgers-lstm.safetensors", metrics), UsageError);
+}
+
+TEST_F(TinyZoo, ComparesStoredMetricsByTheProgram) {
+  const std::string stored = folder_.file("burgers.json");
+  const auto good = test::run_program("evaluate " + stored + " --against " + stored);
+  EXPECT_EQ(good.exit_code, 0) << good.output;
+  EXPECT_NE(good.output.find("are within the spread"), std::string::npos) << good.output;
+
+  Evaluation other = read_metrics(stored);
+  for (ModelMetrics& metrics : other.models)
+    if (metrics.model == "mac") metrics.splits.at("test").cumulative_l2.mean += 1;
+  test::write_bytes(folder_.file("other.json"), metrics_text(other));
+  const auto bad = test::run_program("evaluate " + folder_.file("other.json") + " --against " + stored);
+  EXPECT_EQ(bad.exit_code, 1) << bad.output;
+  EXPECT_NE(bad.output.find("HIGHER"), std::string::npos) << bad.output;
+}
+
+TEST_F(TinyZoo, PrintsTheTablesOfStoredMetricsAndDrawsTheirSeries) {
+  const auto result = test::run_program("evaluate " + folder_.file("burgers.json") +
+                                        " --format markdown --figures " + folder_.file("figures"));
+  EXPECT_EQ(result.exit_code, 0) << result.output;
+  EXPECT_NE(result.output.find("| variable |"), std::string::npos);
+  const std::string svg = test::read_bytes(folder_.file("figures/l2_error_sin_x.svg"));
+  EXPECT_NE(svg.find("<svg"), std::string::npos);
+  EXPECT_NE(svg.find("markov"), std::string::npos) << "the legend";
+}
+
+/// A folder with the repository's scripts and texts, this zoo and these results.
+class Repository : public TinyZoo {
+ protected:
+  Repository() {
+    const fs::path source = MAC_SOURCE_FOLDER, root = folder_.path() / "repository";
+    fs::create_directories(root / "docs" / "figures");
+    fs::create_directories(root / "zoo");
+    fs::create_directories(root / "experiments" / "zoo");
+    fs::copy(source / "scripts", root / "scripts");
+    fs::copy(source / "results" / "text", root / "results" / "text", fs::copy_options::recursive);
+    fs::copy_file(folder_.file("burgers.json"), root / "results" / "burgers.json");
+    fs::copy_file(folder_.file("run/timing.json"), root / "results" / "burgers.timing.json");
+    fs::copy_file(model("mac-seed0"), root / "zoo" / "burgers-mac.safetensors");
+    std::string study = test::tiny_burgers;
+    study = study.substr(0, study.find("[[models]]"));
+    const std::size_t train = study.find("[data.train]"), test_data = study.find("[data.test]");
+    study.erase(train, test_data - train);
+    test::write_bytes((root / "experiments" / "zoo" / "burgers.toml").string(),
+                      study +
+                          "[[models]]\nname = \"mac\"\nfile = \"../../zoo/burgers-mac.safetensors\"\n"
+                          "[evaluation]\nintervals = [[0, 0.2], [0, 0.4]]\n");
+  }
+  test::ProgramResult script(const std::string& command) const {
+    return test::run_command("MAC=" MAC_PROGRAM " " + folder_.file("repository/scripts/" + command) +
+                             " 2>&1");
+  }
+  std::string file(const std::string& name) const { return folder_.file("repository/" + name); }
+};
+
+TEST_F(Repository, WritesTheResultsAndKnowsWhenTheyAreStale) {
+  ASSERT_EQ(script("results").exit_code, 0);
+  const std::string page = test::read_bytes(file("docs/results.md"));
+  EXPECT_NE(page.find("(figures/results/burgers/l2_error_sin_x.svg)"), std::string::npos) << page;
+  EXPECT_NE(page.find("| generate | 1.5 |"), std::string::npos) << "wall times";
+  EXPECT_TRUE(fs::exists(file("docs/figures/results/burgers/l2_error_sin_x.svg")));
+  EXPECT_TRUE(test::read_bytes(file("zoo/burgers-mac.md")).starts_with("# burgers-mac"));
+  EXPECT_EQ(script("results --check").exit_code, 0);
+  test::write_bytes(file("results/text/cost.md"), "## Cost\n\nNone.\n");
+  EXPECT_EQ(script("results --check").exit_code, 1);
+}
+
+TEST_F(Repository, VerifiesTheZooAgainstTheStoredResults) {
+  const auto good = script("verify-zoo");
+  EXPECT_EQ(good.exit_code, 0) << good.output;
+  fs::copy_file(model("gru-seed0"), file("zoo/burgers-mac.safetensors"),
+                fs::copy_options::overwrite_existing);
+  Model wrong = load_model(file("zoo/burgers-mac.safetensors"));
+  wrong.normalisation.output_scale.assign(wrong.shape.d_out, 10.0);  // another closure altogether
+  save_model(wrong, file("zoo/burgers-mac.safetensors"));
+  EXPECT_EQ(script("verify-zoo burgers").exit_code, 1);
+}
+
+TEST(ResultsPage, IsWhatMakeResultsWrites) {
+  const auto result =
+      test::run_command("MAC=" MAC_PROGRAM " " MAC_SOURCE_FOLDER "/scripts/results --check 2>&1");
+  EXPECT_EQ(result.exit_code, 0) << result.output;
+}
+
+}  // namespace
+}  // namespace mac
