@@ -81,7 +81,10 @@ class ErrorTables {
 
   std::string text() const {
     std::string text;
-    for (const auto& [split, metrics] : metrics_.splits) {
+    for (const std::string split : {"test", "ood"}) {
+      const auto found = metrics_.splits.find(split);
+      if (found == metrics_.splits.end()) continue;
+      const SplitMetrics& metrics = found->second;
       for (const IntervalMetrics& interval : metrics.intervals) text += errors(split, metrics, interval);
       text += fmt::format("Cumulative relative L2 error {:.4f}, correlation {:.4f}",
                           metrics.cumulative_l2.mean, metrics.correlation);

@@ -115,6 +115,7 @@ class Repository : public TinyZoo {
     const fs::path source = MAC_SOURCE_FOLDER, root = folder_.path() / "repository";
     fs::create_directories(root / "docs" / "figures");
     fs::create_directories(root / "zoo");
+    fs::create_directories(root / "results");
     fs::create_directories(root / "experiments" / "zoo");
     fs::copy(source / "scripts", root / "scripts");
     fs::copy(source / "results" / "text", root / "results" / "text", fs::copy_options::recursive);
