@@ -226,6 +226,15 @@ std::string svg_commands(const Figure& figure) {
   return text;
 }
 
+/// What every plot starts from; the legend of an earlier one leaves its own.
+std::string settings(const Figure& figure) {
+  const AxisRange x = x_range(figure);
+  return fmt::format(
+      "set encoding utf8\nset border 3 linewidth 0.8\nset tics nomirror scale 0.6\nunset key\nunset label\n"
+      "set datafile missing \"nan\"\nset xrange [{:.9g}:{:.9g}]\n{}set logscale x\n",
+      x.low, x.high, figure.log_x ? "" : "un");
+}
+
 /// All panels with a legend, for a file of its own: as PDF and as SVG.
 std::string print_commands(const Figure& figure) {
   const std::size_t n = figure.panels.size();
@@ -237,7 +246,7 @@ std::string print_commands(const Figure& figure) {
   const auto legend = legend_rows(figure.models(), page_width);
   const Rectangle page{0, 0, page_width,
                        height * static_cast<double>(rows) + legend_row * static_cast<double>(legend.size())};
-  std::string plots = "set multiplot\n";
+  std::string plots = settings(figure) + "set multiplot\n";
   for (std::size_t p = 0; p < n; ++p)
     plots += plot_panel(figure, p, layout, page,
                         {static_cast<double>(p % columns) * width,
@@ -261,13 +270,7 @@ PanelSize svg_size(const Figure& figure) {
 }
 
 std::string gnuplot_script(const Figure& figure) {
-  const AxisRange x = x_range(figure);
-  return data_blocks(figure) +
-         fmt::format(
-             "set encoding utf8\nset border 3 linewidth 0.8\nset tics nomirror scale 0.6\nunset key\n"
-             "set datafile missing \"nan\"\nset xrange [{:.9g}:{:.9g}]\n{}set logscale x\n",
-             x.low, x.high, figure.log_x ? "" : "un") +
-         svg_commands(figure) + print_commands(figure);
+  return data_blocks(figure) + settings(figure) + svg_commands(figure) + print_commands(figure);
 }
 
 }  // namespace mac::report
