@@ -5,6 +5,7 @@
 #include <mac/error.hpp>
 #include <mac/report.hpp>
 
+#include "report/script.hpp"
 #include "report/tiny_run.hpp"
 #include "support/files.hpp"
 #include "support/program.hpp"
@@ -106,6 +107,25 @@ TEST_F(TinyZoo, PrintsTheTablesOfStoredMetricsAndDrawsTheirSeries) {
   const std::string svg = test::read_bytes(folder_.file("figures/l2_error_sin_x.svg"));
   EXPECT_NE(svg.find("<svg"), std::string::npos);
   EXPECT_NE(svg.find("markov"), std::string::npos) << "the legend";
+}
+
+TEST(GnuplotScript, BringsEveryFileBackToTheRangeOfTheData) {
+  const report::Figure figure{.name = "figure",
+                              .title = {},
+                              .caption = {},
+                              .x_label = "t",
+                              .mark = {},
+                              .panels = {{"", {{"error", true, {{"mac", {0, 20}, {1, 2}}}}}}},
+                              .tables = {}};
+  const std::string script = report::gnuplot_script(figure);
+  const std::string range = "set xrange [0:20]";
+  for (const char* output : {"panel0.svg", "figure.pdf", "figure.svg"}) {
+    const std::size_t at = script.find(output);
+    ASSERT_NE(at, std::string::npos) << output;
+    // The last range set before the first curve is drawn; the legend of the file before had its own.
+    const std::size_t plotted = script.find("$p0a0c0 ", at);
+    EXPECT_EQ(script.compare(script.rfind("set xrange", plotted), range.size(), range), 0) << output;
+  }
 }
 
 /// A folder with the repository's scripts and texts, this zoo and these results.
