@@ -26,12 +26,6 @@ void check_fits(const std::string& path, const Model& model, const Experiment& e
                      *model.closure_step, source, step);
 }
 
-/// Throws UsageError unless the file is there.
-void check_exists(const std::string& path) {
-  if (!std::filesystem::is_regular_file(path))
-    throw UsageError("{}: there is no such model file; expected one, or markov, or exact", path);
-}
-
 std::unique_ptr<ClosureModel> open_network(const ModelRequest& request, const DataFile& data) {
   const Model model = load_model(request.model);
   check_fits(request.model, model, data.experiment(), data.path());
@@ -54,7 +48,8 @@ std::unique_ptr<ClosureModel> open_model(const ModelRequest& request, const Data
   if (request.model == "markov") return make_markov();
   if (request.model == "exact")
     return make_exact({request.hold.value_or(Hold::zero), request.target.value_or(Target::instant)});
-  check_exists(request.model);
+  if (!std::filesystem::is_regular_file(request.model))
+    throw UsageError("{}: there is no such model file; expected one, or markov, or exact", request.model);
   if (is_baseline(request.model)) {
     if (request.hold)
       throw UsageError("{}: is coupled as it was fitted, --hold does not apply", request.model);
@@ -64,7 +59,8 @@ std::unique_ptr<ClosureModel> open_model(const ModelRequest& request, const Data
 }
 
 void check_trained_model(const std::string& path, const Experiment& experiment) {
-  check_exists(path);
+  if (!std::filesystem::is_regular_file(path))
+    throw UsageError("{}: there is no such model file, but {} names it", path, experiment.config.file());
   if (is_baseline(path))
     load_baseline(path, *experiment.system, "");  // its step is checked when it starts
   else

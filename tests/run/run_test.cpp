@@ -166,7 +166,7 @@ TEST_F(Run, SaysBeforeItStartsWhyATrainedModelDoesNotFit) {
     EXPECT_NE(text.find(part), std::string::npos) << text;
   };
   expect(message(with_file("/nowhere/none.safetensors")),
-         "/nowhere/none.safetensors: there is no such model");
+         "/nowhere/none.safetensors: there is no such model file, but study.toml names it");
   expect(message(with_file(model, "stride = 20")), "closure step of 0.01, but study.toml saves every 0.02");
   std::string kdv = with_file(model);
   expect(message(kdv.replace(kdv.find("burgers"), 7, "kdv")),
