@@ -44,12 +44,17 @@ typedef struct mac_error {
   char message[508]; /* one sentence, zero-terminated */
 } mac_error;
 
+/* Options are plain ints, so that a value that does not exist can be refused. */
+
 /* The scalar the network computes in. States of the two are not interchangeable. */
-typedef enum mac_precision { MAC_FLOAT32 = 0, MAC_FLOAT64 = 1 } mac_precision;
+typedef int mac_precision;
+enum { MAC_FLOAT32 = 0, MAC_FLOAT64 = 1 };
 
 /* How the closure is meant to be used over a step of the reduced model, and what it is. */
-typedef enum mac_hold { MAC_HOLD_ZERO = 0, MAC_HOLD_LINEAR = 1, MAC_HOLD_STAGE = 2 } mac_hold;
-typedef enum mac_target { MAC_TARGET_INSTANT = 0, MAC_TARGET_MEAN = 1 } mac_target;
+typedef int mac_hold;
+enum { MAC_HOLD_ZERO = 0, MAC_HOLD_LINEAR = 1, MAC_HOLD_STAGE = 2 };
+typedef int mac_target;
+enum { MAC_TARGET_INSTANT = 0, MAC_TARGET_MEAN = 1 };
 
 MAC_API const char* mac_version(void); /* "0.1.0" */
 MAC_API const char* mac_status_name(mac_status status);

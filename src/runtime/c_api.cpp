@@ -67,8 +67,7 @@ void require(const void* pointer, const char* function, const char* argument) {
 
 Precision precision_from(mac_precision precision, const char* function) {
   if (precision != MAC_FLOAT32 && precision != MAC_FLOAT64)
-    throw UsageError("{}: precision is {}: expected MAC_FLOAT32 or MAC_FLOAT64", function,
-                     static_cast<int>(precision));
+    throw UsageError("{}: precision is {}: expected MAC_FLOAT32 or MAC_FLOAT64", function, precision);
   return static_cast<Precision>(precision);
 }
 
@@ -110,8 +109,7 @@ mac_status closure_at(const char* function, const mac_state* state, mac_hold hol
     require(state, function, "state");
     require_field(closure, outputs_of(state), state->own->columns(), function, "closure");
     if (hold != MAC_HOLD_ZERO && hold != MAC_HOLD_LINEAR)
-      throw UsageError("{}: hold is {}: expected MAC_HOLD_ZERO or MAC_HOLD_LINEAR", function,
-                       static_cast<int>(hold));
+      throw UsageError("{}: hold is {}: expected MAC_HOLD_ZERO or MAC_HOLD_LINEAR", function, hold);
     if (state->own->steps() == 0) throw UsageError("{}: the state has not taken a step yet", function);
     state->own->closure_at(static_cast<Hold>(hold), fraction, closure);
   });

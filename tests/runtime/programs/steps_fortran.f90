@@ -5,56 +5,62 @@ program steps_fortran
   use, intrinsic :: iso_fortran_env, only: int8, real32, real64
   use mac
   implicit none
-  type(mac_model) :: model
-  type(mac_state) :: state, other
-  integer(int8), allocatable :: saved(:)
-  real(real64), allocatable :: y(:, :), closure(:, :), wide(:, :), wide_closure(:, :)
-  real(real32), allocatable :: y_single(:, :), closure_single(:, :)
-  character(200) :: path, layout
-  integer :: columns, stop_at, in, out, n, status
+  call run()  ! a subroutine, so that models and states go out of scope
 
-  call get_command_argument(4, path)
-  read (path, *) columns
-  call get_command_argument(5, path)
-  read (path, *) stop_at
-  call get_command_argument(6, layout)
-  call get_command_argument(2, path)
-  open (newunit=in, file=trim(path), access="stream", form="unformatted", status="old")
-  call get_command_argument(3, path)
-  open (newunit=out, file=trim(path), access="stream", form="unformatted", status="replace")
-  call get_command_argument(1, path)
-  call model%open(path)
-  call state%create(model, columns)
-  allocate (y(model%inputs(), columns), closure(model%outputs(), columns))
-  allocate (wide(2*model%inputs(), 3*columns), wide_closure(3*model%outputs(), 2*columns))
-  n = 0
-  do
-    if (n == stop_at) then
-      call state%save(saved)
-      call state%free()
-      call other%create(model, columns)
-      call other%restore(saved)
-      state = other
-    end if
-    read (in, iostat=status) y
-    if (status /= 0) exit
-    select case (layout)
-    case ("double")
-      call state%step(y, closure)
-    case ("section")
-      wide(2::2, 3*columns:1:-3) = y
-      call state%step(wide(2::2, 3*columns:1:-3), wide_closure(3::3, ::2))
-      closure = wide_closure(3::3, ::2)
-    case ("column")
-      call state%step(y(:, 1), closure(:, 1))
-    case ("single")
-      y_single = real(y, real32)
-      closure_single = real(closure, real32)
-      call state%step(y_single, closure_single)
-      closure = real(closure_single, real64)
-    end select
-    write (out) closure
-    n = n + 1
-  end do
+contains
+
+  subroutine run()
+    type(mac_model) :: model
+    type(mac_state) :: state, other
+    integer(int8), allocatable :: saved(:)
+    real(real64), allocatable :: y(:, :), closure(:, :), wide(:, :), wide_closure(:, :)
+    real(real32), allocatable :: y_single(:, :), closure_single(:, :)
+    character(200) :: path, layout
+    integer :: columns, stop_at, in, out, n, status
+
+    call get_command_argument(4, path)
+    read (path, *) columns
+    call get_command_argument(5, path)
+    read (path, *) stop_at
+    call get_command_argument(6, layout)
+    call get_command_argument(2, path)
+    open (newunit=in, file=trim(path), access="stream", form="unformatted", status="old")
+    call get_command_argument(3, path)
+    open (newunit=out, file=trim(path), access="stream", form="unformatted", status="replace")
+    call get_command_argument(1, path)
+    call model%open(path)
+    call state%create(model, columns)
+    allocate (y(model%inputs(), columns), closure(model%outputs(), columns))
+    allocate (wide(2*model%inputs(), 3*columns), wide_closure(3*model%outputs(), 2*columns))
+    n = 0
+    do
+      if (n == stop_at) then
+        call state%save(saved)
+        call state%free()
+        call other%create(model, columns)
+        call other%restore(saved)
+        state = other
+      end if
+      read (in, iostat=status) y
+      if (status /= 0) exit
+      select case (layout)
+      case ("double")
+        call state%step(y, closure)
+      case ("section")
+        wide(2::2, 3*columns:1:-3) = y
+        call state%step(wide(2::2, 3*columns:1:-3), wide_closure(3::3, ::2))
+        closure = wide_closure(3::3, ::2)
+      case ("column")
+        call state%step(y(:, 1), closure(:, 1))
+      case ("single")
+        y_single = real(y, real32)
+        closure_single = real(closure, real32)
+        call state%step(y_single, closure_single)
+        closure = real(closure_single, real64)
+      end select
+      write (out) closure
+      n = n + 1
+    end do
+  end subroutine run
 
 end program steps_fortran
