@@ -13,6 +13,7 @@ if(MAC_HAS_FORTRAN)  # .mod files are of one compiler; the sources are for the o
           DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/mac/fortran)
 endif()
 install(DIRECTORY include/mac DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})
+install(DIRECTORY zoo DESTINATION ${CMAKE_INSTALL_DATADIR}/mac)
 install(EXPORT mac-runtime NAMESPACE mac:: DESTINATION ${package_folder})
 install(EXPORT mac-full NAMESPACE mac:: DESTINATION ${package_folder})
 

@@ -111,7 +111,7 @@ TEST_F(CommandLine, ExplainsEveryMisuse) {
       {"rollout markov --data @/data.h5 --to 0 -o @/x.h5", 2, "--to"},
       {"rollout markov --data @/data.h5 --history 9 -o @/x.h5", 2,
        "the history of 9 is longer than split test"},
-      {"evaluate", 2, "rollouts is required"},
+      {"evaluate", 2, "files is required"},
       {"evaluate @/data.h5", 1, "is a data file, expected a rollout file"},
       {"evaluate @/x.h5 --format word", 2, "--format"},
       {"info @/text.h5", 1, "text.h5"},
