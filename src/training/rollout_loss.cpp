@@ -16,7 +16,7 @@ namespace {
 constexpr std::size_t group_numbers = 1 << 26;
 
 /// Fewer coupled steps than this stay on one thread: waking another would take longer.
-constexpr std::size_t worth_threads = 256;
+constexpr std::size_t worth_threads = 16;
 
 /// The largest divisor of n up to `limit`, at least 1: groups of equal size share their buffers.
 std::size_t largest_divisor(std::size_t n, std::size_t limit) {

@@ -17,7 +17,6 @@
 #include <omp.h>
 
 #include <algorithm>
-#include <array>
 #include <cstring>
 #include <mac/error.hpp>
 #include <mac/network.hpp>
@@ -30,8 +29,6 @@ namespace cpu {
 namespace {
 
 constexpr std::size_t kLargestSlotCount = 16;
-constexpr std::size_t kTile = 16;       // numbers of each sequence that change layout together
-constexpr std::size_t kMostLanes = 64;  // of any instruction set
 
 /// body(index, thread) for index 0..count-1, on at most `threads` threads
 template <class Body>
@@ -44,6 +41,29 @@ void parallel_for(std::size_t count, int threads, const Body& body) {
 #pragma omp parallel for num_threads(used) schedule(dynamic, 1)
   for (std::size_t i = 0; i < count; ++i) body(i, static_cast<std::size_t>(omp_get_thread_num()));
 }
+
+/// Four by four numbers, in four vector registers.
+template <class T>
+class Block4 {
+ public:
+  void load(std::size_t row, const T* from) { std::memcpy(&rows_[row], from, sizeof(Row)); }
+  void store(std::size_t row, T* to) const { std::memcpy(to, &rows_[row], sizeof(Row)); }
+  /// Rows become columns.
+  void turn() {
+    const Row a = __builtin_shufflevector(rows_[0], rows_[1], 0, 4, 1, 5),
+              b = __builtin_shufflevector(rows_[0], rows_[1], 2, 6, 3, 7),
+              c = __builtin_shufflevector(rows_[2], rows_[3], 0, 4, 1, 5),
+              d = __builtin_shufflevector(rows_[2], rows_[3], 2, 6, 3, 7);
+    rows_[0] = __builtin_shufflevector(a, c, 0, 1, 4, 5);
+    rows_[1] = __builtin_shufflevector(a, c, 2, 3, 6, 7);
+    rows_[2] = __builtin_shufflevector(b, d, 0, 1, 4, 5);
+    rows_[3] = __builtin_shufflevector(b, d, 2, 3, 6, 7);
+  }
+
+ private:
+  using Row [[gnu::vector_size(4 * sizeof(T))]] = T;
+  Row rows_[4];
+};
 
 /// The sequences of a group: `count` of them, from `first` on.
 struct Group {
@@ -203,36 +223,43 @@ class CpuEngine final : public SequenceEngine<T> {
     return i - in_block + history + c * shape_.d_state + n;
   }
 
-  /// state ← states (batch, state_size) of a group's sequences; null: zeros. Tiles of a few numbers of every
-  /// sequence are turned around in cache.
+  /// The numbers of a state that change layout in blocks of four; the rest go one by one.
+  std::size_t in_blocks(const Group& group) const {
+    return group.count == lanes_ && lanes_ % 4 == 0 ? places_.size() / 4 * 4 : 0;
+  }
+
+  /// state ← states (batch, state_size) of a group's sequences; null: zeros
   void load_state(T* state, const T* states, const Group& group) const {
-    const std::size_t size = places_.size();
+    const std::size_t size = places_.size(), blocks = in_blocks(group);
     if (!states) {
       std::fill_n(state, size * lanes_, T(0));
       return;
     }
-    std::array<T, kTile * kMostLanes> tile{};  // (lane, number)
-    for (std::size_t i = 0; i < size; i += kTile) {
-      const std::size_t count = std::min(kTile, size - i);
-      for (std::size_t lane = 0; lane < group.count; ++lane)
-        std::copy_n(states + (group.first + lane) * size + i, count, tile.data() + lane * kTile);
-      for (std::size_t k = 0; k < count; ++k)
-        for (std::size_t lane = 0; lane < lanes_; ++lane)
-          state[places_[i + k] * lanes_ + lane] = tile[lane * kTile + k];
-    }
+    for (std::size_t i = 0; i < blocks; i += 4)
+      for (std::size_t lane = 0; lane < lanes_; lane += 4) {
+        Block4<T> block;
+        for (std::size_t k = 0; k < 4; ++k) block.load(k, states + (group.first + lane + k) * size + i);
+        block.turn();
+        for (std::size_t k = 0; k < 4; ++k) block.store(k, state + places_[i + k] * lanes_ + lane);
+      }
+    for (std::size_t i = blocks; i < size; ++i)
+      for (std::size_t lane = 0; lane < lanes_; ++lane)
+        state[places_[i] * lanes_ + lane] =
+            lane < group.count ? states[(group.first + lane) * size + i] : T(0);
   }
 
   void store_state(T* states, const T* state, const Group& group) const {
-    const std::size_t size = places_.size();
-    std::array<T, kTile * kMostLanes> tile;  // (lane, number)
-    for (std::size_t i = 0; i < size; i += kTile) {
-      const std::size_t count = std::min(kTile, size - i);
-      for (std::size_t k = 0; k < count; ++k)
-        for (std::size_t lane = 0; lane < lanes_; ++lane)
-          tile[lane * kTile + k] = state[places_[i + k] * lanes_ + lane];
+    const std::size_t size = places_.size(), blocks = in_blocks(group);
+    for (std::size_t i = 0; i < blocks; i += 4)
+      for (std::size_t lane = 0; lane < lanes_; lane += 4) {
+        Block4<T> block;
+        for (std::size_t k = 0; k < 4; ++k) block.load(k, state + places_[i + k] * lanes_ + lane);
+        block.turn();
+        for (std::size_t k = 0; k < 4; ++k) block.store(k, states + (group.first + lane + k) * size + i);
+      }
+    for (std::size_t i = blocks; i < size; ++i)
       for (std::size_t lane = 0; lane < group.count; ++lane)
-        std::copy_n(tile.data() + lane * kTile, count, states + (group.first + lane) * size + i);
-    }
+        states[(group.first + lane) * size + i] = state[places_[i] * lanes_ + lane];
   }
 
   void copy_state(T* to, const T* from) const { std::copy_n(from, shape_.state_size() * lanes_, to); }
