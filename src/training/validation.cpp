@@ -7,20 +7,25 @@
 
 namespace mac {
 
+std::vector<ValidationPiece> spread_pieces(std::size_t trajectories, std::size_t starts, std::size_t pieces) {
+  std::vector<ValidationPiece> spread;
+  const std::size_t used = std::min(trajectories, pieces);
+  for (std::size_t i = 0; i < used; ++i) {
+    const std::size_t wanted = pieces * (i + 1) / used - pieces * i / used;
+    const std::size_t count = std::min(wanted, starts);
+    for (std::size_t k = 0; k < count; ++k) spread.push_back({i, k * starts / count});
+  }
+  return spread;
+}
+
 RolloutValidation::RolloutValidation(const DataSplit& split, std::size_t intervals, std::size_t pieces)
     : intervals_(std::min(intervals, split.times() - 1)), d_(split.resolved_size()) {
-  const std::size_t trajectories = std::min(split.trajectories(), pieces),
-                    starts = split.times() - intervals_;
+  const auto spread = spread_pieces(split.trajectories(), split.times() - intervals_, pieces);
+  count_ = spread.size();
   const std::size_t piece = (intervals_ + 1) * d_;
-  for (std::size_t i = 0; i < trajectories; ++i) {
-    const std::size_t wanted = pieces * (i + 1) / trajectories - pieces * i / trajectories;
-    const std::size_t count = std::min(wanted, starts);
-    for (std::size_t k = 0; k < count; ++k) {
-      truth_.resize((count_ + 1) * piece);
-      split.read_resolved(i, k * starts / count, intervals_ + 1, truth_.data() + count_ * piece);
-      ++count_;
-    }
-  }
+  truth_.resize(count_ * piece);
+  for (std::size_t i = 0; i < count_; ++i)
+    split.read_resolved(spread[i].trajectory, spread[i].first, intervals_ + 1, truth_.data() + i * piece);
 }
 
 template <class T>

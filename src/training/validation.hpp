@@ -4,16 +4,24 @@
 #include <mac/data.hpp>
 #include <mac/network.hpp>
 #include <optional>
+#include <vector>
 
 #include "training/losses.hpp"
 
 namespace mac {
 
+struct ValidationPiece {
+  std::size_t trajectory, first;  // saved time it starts at
+};
+
+/// `pieces` pieces evenly spread over trajectories with `starts` times to start from: they overlap where the
+/// trajectories are short, and are fewer where there are fewer places to start.
+std::vector<ValidationPiece> spread_pieces(std::size_t trajectories, std::size_t starts, std::size_t pieces);
+
 /// The mean relative L2 error of free rollouts over pieces of the validation trajectories, from empty memory.
 class RolloutValidation {
  public:
-  /// Keeps `pieces` of `intervals` steps in memory, evenly spread over the trajectories; they overlap where
-  /// the trajectories are short, and there are fewer of them where there are fewer places to start.
+  /// Keeps spread_pieces of `intervals` steps in memory.
   RolloutValidation(const DataSplit& split, std::size_t intervals, std::size_t pieces);
 
   /// Mean over pieces and resolved variables; infinity if a rollout blows up.
