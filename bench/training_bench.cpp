@@ -6,9 +6,9 @@
 #include <filesystem>
 #include <mac/paper_networks.hpp>
 
-#include "training/adamw.hpp"
 #include "training/losses.hpp"
 #include "training/normalise.hpp"
+#include "training/optimiser.hpp"
 
 namespace mac {
 namespace {
@@ -74,13 +74,14 @@ class TimedEngine final : public SequenceEngine<float> {
   std::unique_ptr<SequenceEngine<float>> engine_;
 };
 
-void iteration(benchmark::State& state, LayerKind kind, double noise) {
+void iteration(benchmark::State& state, LayerKind kind, double noise, OptimiserKind optimiser_kind) {
   const Problem& made = problem();
   const int threads = static_cast<int>(state.range(0));
   const NetworkShape shape = burgers_shape(kind);
   StagePlan stage;
   stage.augmentation = true;
   stage.noise = noise;
+  stage.optimiser = optimiser_kind;
   stage.noise_from = 0, stage.noise_to = 1;
   TimedEngine engine(shape, threads);
   const LossContext context{*made.experiment.system, made.normalisation, {}, 0.01, threads};
@@ -88,7 +89,7 @@ void iteration(benchmark::State& state, LayerKind kind, double noise) {
   BatchStream batches(made.data, *made.experiment.system, stage, 1, 0, threads);
   const std::vector<double> initial = initial_parameters(shape, 1);
   std::vector<float> parameters(initial.begin(), initial.end()), gradient(initial.size());
-  AdamW<float> optimiser(initial.size(), 1e-4);
+  const auto optimiser = make_optimiser<float>(stage, shape, threads);
   std::size_t step = 0;
   double seconds = 0;
   loss->evaluate(parameters.data(), batches.at(step++), gradient.data());  // makes the tape
@@ -98,32 +99,24 @@ void iteration(benchmark::State& state, LayerKind kind, double noise) {
     std::ranges::fill(gradient, 0.f);
     loss->evaluate(parameters.data(), batches.at(step++), gradient.data());
     clip_gradient<float>(gradient, 1);
-    optimiser.step(parameters, gradient, 1e-4, 0.9);
+    optimiser->step(parameters, gradient, 1e-4, 0.9);
     seconds += std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
   }
   state.counters["overhead_%"] = 100 * (seconds - engine.seconds) / engine.seconds;
 }
 
-BENCHMARK_CAPTURE(iteration, mamba, LayerKind::mamba, 0.0)
-    ->Arg(1)
-    ->Arg(2)
-    ->Unit(benchmark::kMillisecond)
-    ->UseRealTime();
-BENCHMARK_CAPTURE(iteration, mamba_with_noise, LayerKind::mamba, 5e-4)
-    ->Arg(1)
-    ->Arg(2)
-    ->Unit(benchmark::kMillisecond)
-    ->UseRealTime();
-BENCHMARK_CAPTURE(iteration, gru, LayerKind::gru, 0.0)
-    ->Arg(1)
-    ->Arg(2)
-    ->Unit(benchmark::kMillisecond)
-    ->UseRealTime();
-BENCHMARK_CAPTURE(iteration, gru_with_noise, LayerKind::gru, 5e-4)
-    ->Arg(1)
-    ->Arg(2)
-    ->Unit(benchmark::kMillisecond)
-    ->UseRealTime();
+#define MAC_ITERATION(name, ...)                  \
+  BENCHMARK_CAPTURE(iteration, name, __VA_ARGS__) \
+      ->Arg(1)                                    \
+      ->Arg(2)                                    \
+      ->Unit(benchmark::kMillisecond)             \
+      ->UseRealTime()
+MAC_ITERATION(mamba, LayerKind::mamba, 0.0, OptimiserKind::adamw);
+MAC_ITERATION(mamba_with_noise, LayerKind::mamba, 5e-4, OptimiserKind::adamw);
+MAC_ITERATION(mamba_with_soap, LayerKind::mamba, 0.0, OptimiserKind::soap);
+MAC_ITERATION(gru, LayerKind::gru, 0.0, OptimiserKind::adamw);
+MAC_ITERATION(gru_with_noise, LayerKind::gru, 5e-4, OptimiserKind::adamw);
+MAC_ITERATION(gru_with_soap, LayerKind::gru, 0.0, OptimiserKind::soap);
 
 }  // namespace
 }  // namespace mac

@@ -33,6 +33,10 @@ enum class Scaling { max_abs, mean_std, per_mode };
 /// count.
 enum class LossWeights { none, effect, relative };
 
+/// How a gradient becomes a step: AdamW, or SOAP, which takes Adam's step in the eigenbases of the gradients'
+/// covariances.
+enum class OptimiserKind { adamw, soap };
+
 /// Which weights become the model: those with the least validation loss, those with the least error of a free
 /// rollout over validation data, or the last.
 enum class Selection { loss, rollout, last };
@@ -44,6 +48,7 @@ struct StagePlan {
   RolloutForm rollout_form = RolloutForm::sequence;
   LossWeights loss_weights = LossWeights::none;
 
+  OptimiserKind optimiser = OptimiserKind::adamw;
   std::size_t steps = 30000;
   std::size_t batch = 96;
   double max_lr = 1.5e-3;

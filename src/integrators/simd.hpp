@@ -1,4 +1,4 @@
-// Loops over contiguous doubles that are worth compiling twice: for any x86-64 and for AVX2, chosen when the
+// Loops over contiguous numbers that are worth compiling twice: for any x86-64 and for AVX2, chosen when the
 // program starts. Neither version contracts a*b+c into one rounding, so both give the same bits. Clang 14
 // gives the clones names of its own that other files cannot call, so there it is one version.
 #pragma once

@@ -1,29 +1,37 @@
 // AdamW as in PyTorch: decoupled weight decay on every parameter, bias correction with the current betas.
 #pragma once
 
-#include <cstddef>
-#include <span>
-#include <vector>
+#include <cmath>
+
+#include "training/optimiser.hpp"
 
 namespace mac {
 
+/// One step of Adam's kind, n being the steps taken, this one included:
+///
+///   m <- beta1 m + (1 - beta1) g,   v <- beta2 v + (1 - beta2) g^2
+///   p <- (1 - lr decay) p - lr/(1 - beta1^n) m / (sqrt(v)/sqrt(1 - beta2^n) + epsilon)
 template <class T>
-class AdamW {
+struct AdamStep {
+  T keep, rate, fresh1, keep2, fresh2, root_correction;
+
+  AdamStep(std::size_t n, double lr, double weight_decay, double beta1, double beta2);
+
+  void update_first(T& m, T g) const { m += fresh1 * (g - m); }
+  void update_second(T& v, T g) const { v = keep2 * v + fresh2 * g * g; }
+  T direction(T m, T v) const { return m / (std::sqrt(v) / root_correction + static_cast<T>(1e-8)); }
+  void move(T& p, T direction) const { p = keep * p - rate * direction; }
+};
+
+template <class T>
+class AdamW final : public Optimiser<T> {
  public:
   AdamW(std::size_t parameters, double weight_decay);
 
-  void step(std::span<T> parameters, std::span<const T> gradient, double lr, double beta1);
-
-  // The whole state of the optimiser, for checkpoints.
-  std::vector<T> first_moment, second_moment;
-  std::size_t steps_taken = 0;
+  void step(std::span<T> parameters, std::span<const T> gradient, double lr, double beta1) override;
 
  private:
   double weight_decay_;
 };
-
-/// Scales the gradient down to norm `limit` if it is longer; returns its norm before that.
-template <class T>
-double clip_gradient(std::span<T> gradient, double limit);
 
 }  // namespace mac

@@ -54,6 +54,7 @@ struct Fields {
       : arrays{{"parameters", &state.parameters},
                {"first_moment", &state.first_moment},
                {"second_moment", &state.second_moment},
+               {"bases", &state.bases},
                {"average", &state.average},
                {"best", &state.best}} {}
 

@@ -20,9 +20,9 @@ template <class T>
 struct TrainingState {
   std::size_t step = 0;  // steps done, over all stages
   std::vector<T> parameters;
-  std::vector<T> first_moment, second_moment;  // of the optimiser
-  std::vector<T> average;                      // of the weights; empty without averaging
-  std::vector<T> best;                         // empty before the first validation
+  std::vector<T> first_moment, second_moment, bases;  // of the optimiser
+  std::vector<T> average;                             // of the weights; empty without averaging
+  std::vector<T> best;                                // empty before the first validation
   std::size_t best_step = 0;
   double best_validation = std::numeric_limits<double>::infinity();
   double first_loss = 0;  // of this stage: what an explosion is measured by

@@ -2,7 +2,7 @@
 
 #include <cmath>
 
-#include "training/adamw.hpp"
+#include "training/optimiser.hpp"
 
 namespace mac {
 
@@ -11,19 +11,21 @@ namespace {
 template <class T>
 class HostDescent final : public Descent<T> {
  public:
-  HostDescent(const DescentPlan& plan, Loss<T>& loss, std::uint64_t seed, const TrainingState<T>& state)
+  HostDescent(const DescentPlan& plan, const NetworkShape& shape, Loss<T>& loss, std::uint64_t seed,
+              const TrainingState<T>& state)
       : plan_(plan),
         schedule_(schedule_of(plan.stage)),
         loss_(loss),
         batches_(plan.data, plan.context.system, plan.stage, seed, plan.first_step, plan.context.threads),
-        optimiser_(state.parameters.size(), plan.stage.weight_decay),
+        optimiser_(make_optimiser<T>(plan.stage, shape, plan.context.threads)),
         parameters_(state.parameters),
         average_(state.average),
         gradient_(state.parameters.size()) {
     if (state.step == plan.first_step) return;
-    optimiser_.first_moment = state.first_moment;
-    optimiser_.second_moment = state.second_moment;
-    optimiser_.steps_taken = state.step - plan.first_step;
+    optimiser_->first_moment = state.first_moment;
+    optimiser_->second_moment = state.second_moment;
+    optimiser_->bases = state.bases;
+    optimiser_->steps_taken = state.step - plan.first_step;
   }
 
   std::size_t most_steps() const override { return 1; }
@@ -35,7 +37,7 @@ class HostDescent final : public Descent<T> {
       std::ranges::fill(gradient_, T(0));
       reports[i].loss = loss_.evaluate(parameters_.data(), batches_.at(first + i), gradient_.data());
       reports[i].gradient_norm = clip_gradient<T>(gradient_, clip);
-      optimiser_.step(parameters_, gradient_, lr, beta1);
+      optimiser_->step(parameters_, gradient_, lr, beta1);
       const T share = static_cast<T>(newest_share(plan_.averaging, plan_.first_step + first + i + 1));
       for (std::size_t k = 0; k < average_.size(); ++k) average_[k] += share * (parameters_[k] - average_[k]);
     }
@@ -44,8 +46,9 @@ class HostDescent final : public Descent<T> {
   void read(std::size_t, TrainingState<T>& state) override {
     state.parameters = parameters_;
     state.average = average_;
-    state.first_moment = optimiser_.first_moment;
-    state.second_moment = optimiser_.second_moment;
+    state.first_moment = optimiser_->first_moment;
+    state.second_moment = optimiser_->second_moment;
+    state.bases = optimiser_->bases;
   }
 
  private:
@@ -53,7 +56,7 @@ class HostDescent final : public Descent<T> {
   OneCycle schedule_;
   Loss<T>& loss_;
   BatchStream batches_;
-  AdamW<T> optimiser_;
+  std::unique_ptr<Optimiser<T>> optimiser_;
   std::vector<T> parameters_, average_, gradient_;
 };
 
@@ -71,14 +74,17 @@ double newest_share(double averaging, std::size_t steps) {
 }
 
 template <class T>
-std::unique_ptr<Descent<T>> make_host_descent(const DescentPlan& plan, Loss<T>& loss, std::uint64_t seed,
+std::unique_ptr<Descent<T>> make_host_descent(const DescentPlan& plan, const NetworkShape& shape,
+                                              Loss<T>& loss, std::uint64_t seed,
                                               const TrainingState<T>& state) {
-  return std::make_unique<HostDescent<T>>(plan, loss, seed, state);
+  return std::make_unique<HostDescent<T>>(plan, shape, loss, seed, state);
 }
 
-template std::unique_ptr<Descent<float>> make_host_descent(const DescentPlan&, Loss<float>&, std::uint64_t,
+template std::unique_ptr<Descent<float>> make_host_descent(const DescentPlan&, const NetworkShape&,
+                                                           Loss<float>&, std::uint64_t,
                                                            const TrainingState<float>&);
-template std::unique_ptr<Descent<double>> make_host_descent(const DescentPlan&, Loss<double>&, std::uint64_t,
+template std::unique_ptr<Descent<double>> make_host_descent(const DescentPlan&, const NetworkShape&,
+                                                            Loss<double>&, std::uint64_t,
                                                             const TrainingState<double>&);
 
 }  // namespace mac

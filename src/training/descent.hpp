@@ -43,7 +43,8 @@ OneCycle schedule_of(const StagePlan& stage);
 double newest_share(double averaging, std::size_t steps);
 
 template <class T>
-std::unique_ptr<Descent<T>> make_host_descent(const DescentPlan& plan, Loss<T>& loss, std::uint64_t seed,
+std::unique_ptr<Descent<T>> make_host_descent(const DescentPlan& plan, const NetworkShape& shape,
+                                              Loss<T>& loss, std::uint64_t seed,
                                               const TrainingState<T>& state);
 
 /// A model of a device descent; the state is read when the descent is made.
@@ -57,9 +58,9 @@ struct DescentModel {
 std::unique_ptr<Descent<float>> make_device_descent(const DescentPlan& plan, const NetworkShape& shape,
                                                     std::span<const DescentModel> models);
 
-/// Whether make_device_descent knows the stage's loss for this system: closure losses, and rollout losses
-/// (not the relative one) where the system has reduced_equations(). Others run on the host around a device's
-/// network.
+/// Whether make_device_descent knows the stage's optimiser (AdamW) and its loss for this system: closure
+/// losses, and rollout losses (not the relative one) where the system has reduced_equations(). Others run on
+/// the host around a device's network.
 bool descends_on_device(const StagePlan& stage, const System& system);
 
 }  // namespace mac

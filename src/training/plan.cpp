@@ -19,6 +19,7 @@ const std::vector<std::string> losses{"closure", "step", "rollout"};
 const std::vector<std::string> rollout_forms{"sequence", "autoregressive"};
 const std::vector<std::string> scalings{"max_abs", "mean_std", "per_mode"};
 const std::vector<std::string> weightings{"none", "effect", "relative"};
+const std::vector<std::string> optimisers{"adamw", "soap"};
 const std::vector<std::string> selections{"loss", "rollout", "last"};
 const std::vector<std::string> precisions{"float32", "float64"};
 const std::vector<std::string> holds{"zero", "linear"};
@@ -66,6 +67,7 @@ Draft fast_recipe() {
   draft.plan.normalisation = Scaling::per_mode;
   draft.plan.select = Selection::rollout;
   draft.stage.loss_weights = LossWeights::relative;
+  draft.stage.optimiser = OptimiserKind::soap;
   draft.stage.steps = 16000;
   draft.stage.batch = 32;
   draft.stage.max_lr = 4e-3;
@@ -80,6 +82,7 @@ void read_stage(const ConfigTable& table, StagePlan& stage) {
   read(table, "rollout_steps", 1, stage.rollout_steps);
   read(table, "rollout_form", rollout_forms, stage.rollout_form);
   read(table, "loss_weights", weightings, stage.loss_weights);
+  read(table, "optimiser", optimisers, stage.optimiser);
   read(table, "steps", 1, stage.steps);
   read(table, "batch", 1, stage.batch);
   read(table, "max_lr", positive, stage.max_lr);
@@ -321,6 +324,7 @@ std::string to_text(const TrainingPlan& plan) {
     line("rollout_steps", stage.rollout_steps);
     choice("rollout_form", name_of(rollout_forms, stage.rollout_form));
     choice("loss_weights", name_of(weightings, stage.loss_weights));
+    choice("optimiser", name_of(optimisers, stage.optimiser));
     line("steps", stage.steps);
     line("batch", stage.batch);
     line("max_lr", stage.max_lr);

@@ -147,7 +147,7 @@ class Trainer {
         for (const auto* run : group.runs) models.push_back({run->plan().seed, &run->state});
         return make_device_descent(plan, shape_, models);
       }
-    return make_host_descent<T>(plan, loss, group.runs[0]->plan().seed, group.runs[0]->state);
+    return make_host_descent<T>(plan, shape_, loss, group.runs[0]->plan().seed, group.runs[0]->state);
   }
 
   bool on_device(const StagePlan& stage) const {

@@ -18,7 +18,8 @@ namespace fs = std::filesystem;
 
 TEST(Training, GivesTheSameBytesForAnyNumberOfThreads) {
   const ScratchFolder folder;
-  for (const std::string training : {"", "loss = 'rollout'\nrollout_steps = 3\nselect = 'loss'\n"}) {
+  for (const std::string training :
+       {"", "optimiser = 'adamw'\n", "loss = 'rollout'\nrollout_steps = 3\nselect = 'loss'\n"}) {
     const std::string one = trained_bytes(training, folder.file("one.safetensors"), {1, true, false});
     EXPECT_EQ(one, trained_bytes(training, folder.file("two.safetensors"), {2, true, false}));
     EXPECT_EQ(one, trained_bytes(training, folder.file("three.safetensors"), {3, true, false}));
@@ -79,8 +80,10 @@ TEST(Training, StopsWhenTheLossExplodes) {
 class Interruption {
  public:
   explicit Interruption(int threads) : threads_(std::to_string(threads)) {
-    // About half a second of work, with a checkpoint every few milliseconds.
-    write_bytes(folder.file("small.toml"), small_experiment("[models.training]\nsteps = 200\n"));
+    // About half a second of work, with a checkpoint every few milliseconds; both optimisers.
+    write_bytes(folder.file("small.toml"),
+                small_experiment("[[training.stages]]\nsteps = 100\n"
+                                 "[[training.stages]]\nsteps = 100\noptimiser = 'adamw'\n"));
   }
   Process start(const std::string& model, bool resume) const {
     std::vector<std::string> arguments{"train",  folder.file("small.toml"), "--data",    small_data(),

@@ -63,6 +63,7 @@ class DeviceDescent final : public Descent<float> {
     get(parameters_, model, state.parameters);
     get(first_moment_, model, state.first_moment);
     get(second_moment_, model, state.second_moment);
+    state.bases.clear();
     if (averaged_) get(average_, model, state.average);
     stream_.wait();
   }
@@ -123,6 +124,7 @@ class DeviceDescent final : public Descent<float> {
 
 bool descends_on_device(const StagePlan& stage, const System& system) {
   const std::size_t variables = std::max(system.resolved_size(), system.closure_size());
+  if (stage.optimiser == OptimiserKind::soap) return false;
   if (stage.loss == LossKind::closure) return variables <= cuda::most_components;
   return stage.loss_weights != LossWeights::relative && system.reduced_equations().has_value() &&
          variables <= cuda::most_variables;
