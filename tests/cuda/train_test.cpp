@@ -23,6 +23,9 @@ class CudaTrain : public testing::Test {
   ScratchFolder folder;
 };
 
+/// Stages of this optimiser run on the device as a whole; others on the host, around the device's network.
+const std::string adamw = "optimiser = 'adamw'\n";
+
 const TrainOptions on_cpu{1, true, false, Device::cpu}, on_cuda{1, true, false, Device::cuda};
 
 /// The numbers of a column of a history file.
@@ -42,7 +45,7 @@ std::vector<double> column(const std::string& path, std::size_t index) {
 
 TEST_F(CudaTrain, FollowsTheCpuWithEveryLoss) {
   const std::string variants[] = {
-      "",  // the fast recipe: relative errors, augmentation, clip
+      "",  // of the fast recipe: relative errors, augmentation, clip
       "loss_weights = 'none'\nnormalisation = 'max_abs'\n",
       "loss_weights = 'effect'\nnoise_from = 0.0\nnoise_to = 1.0\n",
       "target = 'mean'\nwindow = 9\n",
@@ -53,7 +56,8 @@ TEST_F(CudaTrain, FollowsTheCpuWithEveryLoss) {
       "loss = 'rollout'\nrollout_steps = 3\nrollout_form = 'autoregressive'\nhold = 'zero'\nloss_weights = "
       "'none'\n",
   };
-  for (const std::string& training : variants) {
+  for (const std::string& variant : variants) {
+    const std::string training = adamw + variant;
     trained_bytes(training, folder.file("cpu.safetensors"), on_cpu);
     trained_bytes(training, folder.file("cuda.safetensors"), on_cuda);
     for (const std::size_t index : {1, 3, 4}) {  // loss, gradient norm, validation
@@ -84,6 +88,7 @@ kind = "gru"
 d_model = 6
 blocks = 2
 [training]
+optimiser = "adamw"
 select = "last"
 loss = "rollout"
 loss_weights = "none"
@@ -118,18 +123,20 @@ noise_from = 0
 }
 
 TEST_F(CudaTrain, GivesTheSameBytesAgainAndWhenTheDataStayInTheFile) {
-  const std::string first = trained_bytes("", folder.file("first.safetensors"), on_cuda);
-  EXPECT_EQ(first, trained_bytes("", folder.file("second.safetensors"), on_cuda));
-  EXPECT_EQ(read_bytes(folder.file("first.history.csv")), read_bytes(folder.file("second.history.csv")));
-  trained_bytes("memory = 0\n", folder.file("streamed.safetensors"), on_cuda);
-  EXPECT_EQ(load_model(folder.file("first.safetensors")).parameters,
-            load_model(folder.file("streamed.safetensors")).parameters);
+  for (const std::string& optimiser : {adamw, std::string("optimiser = 'soap'\n")}) {
+    const std::string first = trained_bytes(optimiser, folder.file("first.safetensors"), on_cuda);
+    EXPECT_EQ(first, trained_bytes(optimiser, folder.file("second.safetensors"), on_cuda));
+    EXPECT_EQ(read_bytes(folder.file("first.history.csv")), read_bytes(folder.file("second.history.csv")));
+    trained_bytes(optimiser + "memory = 0\n", folder.file("streamed.safetensors"), on_cuda);
+    EXPECT_EQ(load_model(folder.file("first.safetensors")).parameters,
+              load_model(folder.file("streamed.safetensors")).parameters);
+  }
 }
 
 TEST_F(CudaTrain, OfSeveralSeedsGivesTheBytesOfEachAlone) {
   for (const std::string training : {"", "loss = 'rollout'\nrollout_steps = 3\n",
                                      "loss = 'rollout'\nloss_weights = 'none'\n", "memory = 0\n"}) {
-    const Experiment experiment = Experiment::parse(small_experiment(training), "small.toml");
+    const Experiment experiment = Experiment::parse(small_experiment(adamw + training), "small.toml");
     const DataFile data = DataFile::open(small_data());
     const std::vector<std::uint64_t> seeds{3, 4, 5};
     std::vector<std::string> paths;
@@ -152,7 +159,7 @@ class CudaResume : public CudaTrain {
   void SetUp() override {
     CudaTrain::SetUp();
     write_bytes(folder.file("small.toml"),
-                small_experiment("[models.training]\nsteps = 3000\ncheckpoint_every = 50\n"));
+                small_experiment(adamw + "[models.training]\nsteps = 3000\ncheckpoint_every = 50\n"));
   }
   Process start(const std::string& output, const std::string& device, bool resume,
                 const std::string& seeds) const {
