@@ -270,13 +270,19 @@ __device__ void sum_columns(int rows, Columns columns, Collect collect, Finish f
 // -- layer norm
 // ------------------------------------------------------------------------------------------------
 
+/// Some whole warps of a block.
+struct Team {
+  int thread, threads;
+};
+__device__ inline Team whole_block() { return {static_cast<int>(threadIdx.x), static_cast<int>(blockDim.x)}; }
+
 /// Four threads a column. Each calls f(column, part, exists) for channels part, part + 4, ...; whole warps
 /// take part, also where the column does not exist.
 template <class Columns, class F>
-__device__ void for_each_column(Columns columns, F f) {
+__device__ void for_each_column(Columns columns, Team team, F f) {
   const int count = 4 * columns.quads, rounded = (count + 7) / 8 * 8;
-  for (int column = threadIdx.x / 4; column < rounded; column += blockDim.x / 4)
-    f(min(column, count - 1), threadIdx.x % 4, column < count);
+  for (int column = team.thread / 4; column < rounded; column += team.threads / 4)
+    f(min(column, count - 1), team.thread % 4, column < count);
 }
 
 __device__ inline float sum_of_four_threads(float value) {
@@ -284,13 +290,13 @@ __device__ inline float sum_of_four_threads(float value) {
   return value + __shfl_xor_sync(0xffffffffu, value, 2);
 }
 
-/// out = weight · (in − μ) · scale + bias over the `count` channels of a column, scale = 1/√(variance +
-/// 1e-5). A non-null `normalised` gets (in − μ) · scale (it may be `in`), `scales` (columns) the scale.
-template <class Columns>
-__device__ void layer_norm_forward(float* out, float* normalised, float* scales, const float* in,
-                                   const float* weight, const float* bias, int count, Columns columns) {
+/// finish(channel, column, (in − μ) · scale) over the `count` channels of a column, scale = 1/√(variance +
+/// 1e-5). A non-null `scales` (columns) gets the scale.
+template <class Columns, class Finish>
+__device__ void normalise(float* scales, const float* in, int count, Columns columns, Team team,
+                          Finish finish) {
   const float share = 1.0f / static_cast<float>(count);
-  for_each_column(columns, [&](int column, int part, bool exists) {
+  for_each_column(columns, team, [&](int column, int part, bool exists) {
     float total = 0;
     for (int i = part; i < count; i += 4) total += in[i * columns.stride + column];
     const float mean = sum_of_four_threads(total) * share;
@@ -302,22 +308,27 @@ __device__ void layer_norm_forward(float* out, float* normalised, float* scales,
     const float scale = rsqrtf(fmaf(sum_of_four_threads(squares), share, 1e-5f));
     if (!exists) return;
     if (scales && part == 0) scales[column] = scale;
-    for (int i = part; i < count; i += 4) {
-      const float n = (in[i * columns.stride + column] - mean) * scale;
-      if (normalised) normalised[i * columns.stride + column] = n;
-      out[i * columns.stride + column] = fmaf(weight[i], n, bias[i]);
-    }
+    for (int i = part; i < count; i += 4)
+      finish(i, column, (in[i * columns.stride + column] - mean) * scale);
   });
 }
 
-/// d_in = d_residual + scale (g − mean(g) − n mean(g n)), g = weight · d_out, n the normalised input.
-/// d_residual may be null; d_in may be d_out.
+/// out = weight · n + bias, n = (in − μ) · scale as above; a non-null `normalised` gets n (it may be `in`).
 template <class Columns>
-__device__ void layer_norm_backward(float* d_in, const float* d_residual, const float* d_out,
-                                    const float* normalised, const float* scales, const float* weight,
-                                    int count, Columns columns) {
+__device__ void layer_norm_forward(float* out, float* normalised, float* scales, const float* in,
+                                   const float* weight, const float* bias, int count, Columns columns) {
+  normalise(scales, in, count, columns, whole_block(), [&](int i, int column, float n) {
+    if (normalised) normalised[i * columns.stride + column] = n;
+    out[i * columns.stride + column] = fmaf(weight[i], n, bias[i]);
+  });
+}
+
+/// finish(channel, column, scale (g − mean(g) − n mean(g n))), g = weight · d_out, n the normalised input.
+template <class Columns, class Finish>
+__device__ void layer_norm_backward(const float* d_out, const float* normalised, const float* scales,
+                                    const float* weight, int count, Columns columns, Finish finish) {
   const float share = 1.0f / static_cast<float>(count);
-  for_each_column(columns, [&](int column, int part, bool exists) {
+  for_each_column(columns, whole_block(), [&](int column, int part, bool exists) {
     float total = 0, total_normalised = 0;
     for (int i = part; i < count; i += 4) {
       const float g = __fmul_rn(weight[i], d_out[i * columns.stride + column]);
@@ -331,9 +342,19 @@ __device__ void layer_norm_backward(float* d_in, const float* d_residual, const 
       const int at = i * columns.stride + column;
       const float g =
           __fmul_rn(weight[i], d_out[at]);  // rounded, as in the mean: one channel has no gradient
-      const float d = scales[column] * (g - mean - normalised[at] * mean_normalised);
-      d_in[at] = d_residual ? d_residual[at] + d : d;
+      finish(i, column, scales[column] * (g - mean - normalised[at] * mean_normalised));
     }
+  });
+}
+
+/// d_in = d_residual + the above; d_residual may be null, d_in may be d_out.
+template <class Columns>
+__device__ void layer_norm_backward(float* d_in, const float* d_residual, const float* d_out,
+                                    const float* normalised, const float* scales, const float* weight,
+                                    int count, Columns columns) {
+  layer_norm_backward(d_out, normalised, scales, weight, count, columns, [&](int i, int column, float d) {
+    const int at = i * columns.stride + column;
+    d_in[at] = d_residual ? d_residual[at] + d : d;
   });
 }
 

@@ -115,12 +115,11 @@ MambaProblem DeviceNetwork::mamba(const float* parameters, SequenceDims dims, co
                                   DeviceTape* tape, cudaStream_t stream) {
   auto problem = blocks<MambaProblem>(parameters, dims, initial_state, tape, stream);
   problem.sizes = mamba_sizes_, problem.offsets = mamba_offsets_;
-  problem.checkpoint_quads = backward_plan_.length;
   if (!tape) return problem;
   const std::size_t stages = models_ * dims.batch * shape_.n_blocks;
   tape->activations.reserve(stages * static_cast<std::size_t>(problem.quads * mamba_sizes_.tape_rows()) * 4);
-  tape->checkpoints.reserve(
-      stages * static_cast<std::size_t>(problem.checkpoint_count() * mamba_sizes_.state_count()));
+  tape->checkpoints.reserve(stages *
+                            static_cast<std::size_t>(problem.quads * mamba_sizes_.checkpoint_size()));
   problem.tape = tape->activations.data(), problem.checkpoints = tape->checkpoints.data();
   return problem;
 }

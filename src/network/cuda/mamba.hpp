@@ -20,6 +20,9 @@ struct MambaSizes {
   /// Rows of the tape: x, z, x_proj's output.
   __host__ __device__ int tape_rows() const { return 2 * d_inner + projected(); }
   __host__ __device__ int state_count() const { return d_inner * padded_state(); }
+  /// Slabs of 16 channels, which a warp scans.
+  __host__ __device__ int slabs() const { return (d_inner + 15) / 16; }
+  __host__ __device__ int checkpoint_size() const { return slabs() * 64 * states_per_thread; }
 };
 /// The same with the number of states a thread takes known at compile time.
 template <int S>
@@ -43,6 +46,8 @@ struct FixedMambaSizes {
   static constexpr __host__ __device__ int projected() { return rank + 2 * padded_state(); }
   static constexpr __host__ __device__ int tape_rows() { return 2 * d_inner + projected(); }
   static constexpr __host__ __device__ int state_count() { return d_inner * padded_state(); }
+  static constexpr __host__ __device__ int slabs() { return (d_inner + 15) / 16; }
+  static constexpr __host__ __device__ int checkpoint_size() { return slabs() * 64 * states_per_thread; }
 };
 
 /// Offsets within the parameters of one block of the network (layer norm and Mamba).
@@ -58,20 +63,15 @@ struct MambaProblem {
   MambaOffsets offsets;
   int models, batch, layers;
   int time, quads;          // quads = ceil(time / 4)
-  int checkpoint_quads;     // length of a chunk of the backward pass: the forward pass keeps the state there
   const float* parameters;  // (model, parameter_count)
   std::size_t parameter_count;
   std::size_t first_block;     // offset of blocks.0 in the parameters
   float* h;                    // (layer + 1 or 1, sequence, quad, d_model, 4): the residual stream
   std::size_t h_layer_stride;  // 0: one copy, overwritten by each layer
   float* tape;                 // (layer, sequence, quad, tape_rows, 4), or null
-  float* checkpoints;          // (layer, sequence, checkpoint, state_count), or null
+  float* checkpoints;          // (layer, sequence, quad, checkpoint_size): the states before a quad, or null
   const float* initial_state;  // (sequence, layers · layer_state), or null
   int* counters;               // pipeline_counters() ints, zero
-
-  __host__ __device__ int checkpoint_count() const {
-    return (quads + checkpoint_quads - 1) / checkpoint_quads;
-  }
 };
 
 struct MambaForward : MambaProblem {

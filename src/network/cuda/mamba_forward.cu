@@ -61,42 +61,32 @@ __device__ void load_parameters(float* shared, const Layout& at, const float* w,
 
 /// The chunk of time at hand, for all sequences of the block.
 struct Chunk {
-  int first_quad;            // in time
-  int steps;                 // that exist, at most 4 · length
-  float* checkpoints;        // (sequence, checkpoint, state_count) of this layer, or null
-  size_t checkpoint_stride;  // from sequence to sequence
-  int sequences;             // that exist
+  int first_quad;      // in time
+  int steps;           // that exist, at most 4 · length
+  float* checkpoints;  // (quad, checkpoint_size) of this layer and sequence from this chunk on, or null
 };
 
 template <class Sizes, class Columns>
-__device__ void scan_forward(float* shared, const Layout& at, Columns columns, const MambaForward& problem,
-                             const Chunk& chunk, const Sizes& s) {
+__device__ void scan_forward(float* shared, const Layout& at, Columns columns, const Chunk& chunk,
+                             const Sizes& s) {
   constexpr int S = Sizes::states_per_thread;
-  for_each_scan_thread(s.d_inner, columns.sequences, [&](const ScanThread& thread) {
+  for (int slab = threadIdx.x / 32; slab < s.slabs(); slab += blockDim.x / 32) {
+    const ScanThread thread(slab, s.d_inner);
     float A[2][S], state[2][S];
-    float* const carried = shared + at.state + thread.sequence * s.state_count();
     load_states(A, shared + at.A, thread);
-    load_states(state, carried, thread);
-    const int first = thread.sequence * columns.length * 4;
-    const float* const B_rows = shared + at.projected + (s.rank + thread.group * S) * columns.stride + first;
+    load_states(state, shared + at.state, thread);
+    const float* const B_rows = shared + at.projected + (s.rank + thread.group * S) * columns.stride;
     const float* const C_rows = B_rows + 4 * S * columns.stride;
-    float* const delta_rows[2] = {shared + at.x + thread.own(0) * columns.stride + first,
-                                  shared + at.x + thread.own(1) * columns.stride + first};
+    float* const delta_rows[2] = {shared + at.x + thread.own(0) * columns.stride,
+                                  shared + at.x + thread.own(1) * columns.stride};
     const int v_from_delta = at.v - at.x;
-    const float* const z_row = shared + at.z + thread.own(0) * columns.stride + first;
+    const float* const z_row = shared + at.z + thread.own(0) * columns.stride;
     const float D = shared[at.D + thread.own(0)];
-
-    int checkpoint = (chunk.first_quad + problem.checkpoint_quads - 1) / problem.checkpoint_quads;
-    int next_checkpoint = checkpoint * problem.checkpoint_quads - chunk.first_quad;  // in quads of this chunk
-    if (!chunk.checkpoints || thread.sequence >= chunk.sequences) next_checkpoint = columns.length;
+    float* checkpoint = chunk.checkpoints ? chunk.checkpoints + slab * 64 * S : nullptr;
 
     for (int q = 0; q < columns.length; ++q) {
-      if (q == next_checkpoint && chunk.first_quad + q < problem.quads) {
-        store_states(chunk.checkpoints + thread.sequence * chunk.checkpoint_stride +
-                         static_cast<size_t>(checkpoint++) * s.state_count(),
-                     state, thread);
-        next_checkpoint += problem.checkpoint_quads;
-      }
+      if (checkpoint && 4 * q < chunk.steps) save_checkpoint(checkpoint, state);
+      if (checkpoint) checkpoint += s.checkpoint_size();
       float delta[2][4], input[2][4], p[2][4] = {};
 #pragma unroll
       for (int l = 0; l < 2; ++l) {
@@ -127,8 +117,8 @@ __device__ void scan_forward(float* shared, const Layout& at, Columns columns, c
       *reinterpret_cast<float2*>(delta_rows[0] + step) = {fmaf(D, kept_v.x, sums.x) * silu(z.x),
                                                           fmaf(D, kept_v.y, sums.y) * silu(z.y)};
     }
-    store_states(carried, state, thread);
-  });
+    store_states(shared + at.state, state, thread);
+  }
 }
 
 template <class Sizes, class Columns, int THREADS, int BLOCKS>
@@ -167,17 +157,17 @@ __global__ void __launch_bounds__(THREADS, BLOCKS) mamba_forward_kernel(const Ma
                     rows, sequence_stride, existing, problem.quads - first_quad};
   };
   const size_t all_sequences = static_cast<size_t>(problem.models) * problem.batch;
-  const size_t checkpoint_stride = static_cast<size_t>(problem.checkpoint_count()) * s.state_count();
 
   const int chunks = (problem.quads + length - 1) / length;
   for (int c = 0; c < chunks; ++c) {
     const int first_quad = c * length;
     const Chunk chunk{
         first_quad, min(4 * length, problem.time - 4 * first_quad),
-        problem.checkpoints
-            ? problem.checkpoints + (stage.layer * all_sequences + first_sequence) * checkpoint_stride
-            : nullptr,
-        checkpoint_stride, existing};
+        problem.checkpoints ? problem.checkpoints + ((stage.layer * all_sequences + first_sequence) *
+                                                         static_cast<size_t>(problem.quads) +
+                                                     first_quad) *
+                                                        s.checkpoint_size()
+                            : nullptr};
     const TileView tape = tensor(problem.tape, stage.layer, all_sequences * problem.quads * s.tape_rows() * 4,
                                  s.tape_rows(), first_quad);
 
@@ -246,7 +236,7 @@ __global__ void __launch_bounds__(THREADS, BLOCKS) mamba_forward_kernel(const Ma
     });
     __syncthreads();
 
-    scan_forward(shared, at, columns, problem, chunk, s);
+    scan_forward(shared, at, columns, chunk, s);
     if (problem.tape)
       store_rows(tape.skip_rows(2 * s.d_inner), shared + at.projected, s.projected(), columns);
     __syncthreads();

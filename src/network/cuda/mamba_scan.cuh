@@ -14,27 +14,19 @@
 namespace mac::cuda {
 
 struct ScanThread {
-  int sequence;  // of the block
-  int channel;   // the one it keeps; the other of the pair is channel ^ 1
-  int group;     // 0..3: states group·S ..
-  bool exists;   // threads without a pair of their own repeat the last one and write nothing
-  int warp;      // among the warps of all sequences
+  int channel;  // the one it keeps; the other of the pair is channel ^ 1
+  int group;    // 0..3: states group·S ..
+  bool exists;  // threads without a pair of their own repeat the last one and write nothing
+  int slab;     // of 16 channels, a warp each
 
+  __device__ ScanThread(int slab, int d_inner) : group(threadIdx.x % 4), slab(slab) {
+    const int pair = slab * 8 + static_cast<int>(threadIdx.x % 32 / 4), pairs = d_inner / 2;
+    channel = 2 * min(pair, pairs - 1) + group % 2;
+    exists = pair < pairs;
+  }
   __device__ int own(int l) const { return l == 0 ? channel : channel ^ 1; }
   __device__ int first_step() const { return group / 2 * 2; }  // of the two steps of a quad it keeps
 };
-
-__host__ __device__ inline int scan_warps(int d_inner) { return (d_inner / 2 + 7) / 8; }  // of a sequence
-
-/// Calls f(ScanThread) for all sequences of the block, warp by warp.
-template <class F>
-__device__ void for_each_scan_thread(int d_inner, int sequences, F f) {
-  const int lane = threadIdx.x % 32, pairs = d_inner / 2, warps = scan_warps(d_inner);
-  for (int warp = threadIdx.x / 32; warp < sequences * warps; warp += blockDim.x / 32) {
-    const int sequence = warp / warps, pair = (warp - sequence * warps) * 8 + lane / 4;
-    f(ScanThread{sequence, 2 * min(pair, pairs - 1) + lane % 2, lane % 4, pair < pairs, warp});
-  }
-}
 
 /// Sums values[channel][step] over the four threads of a pair. Each gets the sums of its channel at two
 /// steps.
@@ -63,6 +55,21 @@ __device__ void store_states(float* to, const float (&from)[2][S], const ScanThr
   for (int l = 0; l < 2; ++l)
 #pragma unroll
     for (int i = 0; i < S; ++i) to[thread.own(l) * 4 * S + thread.group * S + i] = from[l][i];
+}
+
+/// The states of a slab before a quad of steps, as the forward pass leaves them for the backward pass: (state
+/// of the thread, lane, channel of the pair).
+template <int S>
+__device__ void save_checkpoint(float* to, const float (&state)[2][S]) {
+#pragma unroll
+  for (int i = 0; i < S; ++i)
+    __stcg(reinterpret_cast<float2*>(to) + 32 * i + threadIdx.x % 32, make_float2(state[0][i], state[1][i]));
+}
+template <int S>
+__device__ void load_checkpoint(float2 (&state)[S], const float* from) {
+#pragma unroll
+  for (int i = 0; i < S; ++i)
+    state[i] = __ldcg(reinterpret_cast<const float2*>(from) + 32 * i + threadIdx.x % 32);
 }
 
 /// The four steps of a quad as an array, which unrolled loops can index.

@@ -31,6 +31,15 @@ struct TileA {
       high[i] = x.high, low[i] = x.low;
     }
   }
+  /// The lane's four numbers in that order, as load_tiles leaves them.
+  __device__ explicit TileA(float4 values) {
+    const float x[4] = {values.x, values.y, values.z, values.w};
+#pragma unroll
+    for (int i = 0; i < 4; ++i) {
+      const SplitFloat split(x[i]);
+      high[i] = split.high, low[i] = split.low;
+    }
+  }
 };
 
 /// An 8 × 8 tile of B: rows lane%4 and lane%4 + 4 of column lane/4.
@@ -74,54 +83,76 @@ struct TileC {
 
 __host__ __device__ constexpr int tiles_of(int n, int size) { return (n + size - 1) / size; }
 
-/// A warp's part of a weight gradient: finish(m, n, Σ_columns a_m · b_n) for m in a tile of 16 rows of a and
-/// all 8 N_TILES rows of b; rows beyond the last repeat it. The columns are a multiple of eight.
-template <int N_TILES, class Columns, class Finish>
-__device__ void outer_product_rows(const float* a, int first_m, int m_count, const float* b, int n_count,
-                                   Columns columns, Finish finish) {
-  static_assert(4 * Columns::quads % 8 == 0);
-  TileC sums[N_TILES];
-#pragma unroll 3
-  for (int k = 0; k < 4 * columns.quads; k += 8) {
-    const TileA left([&](int m, int c) { return a[min(first_m + m, m_count - 1) * columns.stride + k + c]; });
+/// Floats that load_tiles fills.
+__host__ __device__ constexpr int tile_floats(int n_out, int n_in) {
+  return tiles_of(n_out, 16) * tiles_of(n_in, 8) * 128;
+}
+
+/// weight(o, k) in tiles of 16 × 8, each in the order in which a warp reads it; zeros beyond n_out and n_in.
+template <class Weight>
+__device__ void load_tiles(float* to, int n_out, int n_in, Weight weight) {
+  const int k_tiles = tiles_of(n_in, 8);
+  for (int i = threadIdx.x; i < tile_floats(n_out, n_in); i += blockDim.x) {
+    const int part = i % 4, lane = i / 4 % 32, tile = i / 128;
+    const int o = tile / k_tiles * 16 + lane / 4 + part % 2 * 8,
+              k = tile % k_tiles * 8 + lane % 4 + part / 2 * 4;
+    to[i] = o < n_out && k < n_in ? weight(o, k) : 0;
+  }
+}
+
+/// A warp's part of a dense layer: finish(o, column, Σ_k weight[o][k] in_k) for the 16 outputs of a tile and
+/// 8 WIDTH columns; `weight` as load_tiles leaves it.
+template <int WIDTH, class Columns, class Finish>
+__device__ void multiply_tiles(const float* weight, int out_tile, int n_in, const float* in, int first_column,
+                               Columns columns, Finish finish) {
+  const int k_tiles = tiles_of(n_in, 8);
+  const float* const tiles = weight + out_tile * k_tiles * 128 + threadIdx.x % 32 * 4;
+  TileC sums[WIDTH];
 #pragma unroll
-    for (int j = 0; j < N_TILES; ++j)
-      sums[j].add_product(
-          left, TileB([&](int c, int n) { return b[min(8 * j + n, n_count - 1) * columns.stride + k + c]; }));
+  for (int k = 0; k < k_tiles; ++k) {
+    const TileA left(quad_at(tiles + 128 * k));
+#pragma unroll
+    for (int j = 0; j < WIDTH; ++j)
+      sums[j].add_product(left, TileB([&](int i, int c) {
+                            return in[min(8 * k + i, n_in - 1) * columns.stride + first_column + 8 * j + c];
+                          }));
   }
 #pragma unroll
-  for (int j = 0; j < N_TILES; ++j)
-    sums[j].for_each([&](int m, int n, float value) {
-      if (first_m + m < m_count && 8 * j + n < n_count) finish(first_m + m, 8 * j + n, value);
+  for (int j = 0; j < WIDTH; ++j)
+    sums[j].for_each([&](int o, int c, float value) {
+      finish(16 * out_tile + o, first_column + 8 * j + c, value);
     });
 }
 
-/// out_o = Σ_k weight[k][o] · in_k for every column, as multiply(): finish(o, column, sum). A warp takes 16
-/// outputs and about a third of the columns.
-template <int N_IN, int N_OUT, class Columns, class Finish>
-__device__ void multiply_tiles(const float* weight, int ld, const float* in, Columns columns, Finish finish) {
-  constexpr int column_tiles = tiles_of(4 * Columns::quads, 8), width = tiles_of(column_tiles, 3),
-                parts = tiles_of(column_tiles, width), units = tiles_of(N_OUT, 16) * parts;
-  for (int unit = threadIdx.x / 32; unit < units; unit += blockDim.x / 32) {
-    const int first_o = unit / parts * 16, first_column = unit % parts * width * 8;
-    TileC sums[width];
+/// A warp's part of a weight gradient: finish(m, n, Σ_columns a_m · b_n) for the 16 rows of a tile of a and
+/// all n < n_count; b(n, column). The columns are a multiple of eight.
+template <class Columns, class RowB, class Finish>
+__device__ void outer_product_rows(const float* a, int tile, int m_count, int n_count, Columns columns,
+                                   RowB b, Finish finish) {
+  constexpr int k_tiles = Columns::quads / 2;
+  static_assert(4 * Columns::quads % 8 == 0);
+  const int first_m = 16 * tile;
+  const auto left_at = [&](int k) {
+    return TileA(
+        [&](int m, int c) { return a[min(first_m + m, m_count - 1) * columns.stride + 8 * k + c]; });
+  };
+  for (int first_n = 0; first_n < n_count; first_n += 32) {
+    TileC sums[4];
 #pragma unroll
-    for (int k = 0; k < N_IN; k += 8) {
-      const TileA left([&](int o, int i) {
-        return N_IN % 8 == 0 || k + i < N_IN ? weight[(k + i) * ld + min(first_o + o, N_OUT - 1)] : 0.0f;
-      });
+    for (int k = 0; k < k_tiles; ++k) {
+      const TileA left = left_at(k);
 #pragma unroll
-      for (int j = 0; j < width; ++j)
-        sums[j].add_product(left, TileB([&](int i, int c) {
-                              return in[min(k + i, N_IN - 1) * columns.stride +
-                                        min(first_column + 8 * j + c, 4 * columns.quads - 1)];
-                            }));
+      for (int j = 0; j < 4; ++j)
+        if (first_n + 8 * j < n_count)
+          sums[j].add_product(left, TileB([&](int c, int n) {
+                                return b(min(first_n + 8 * j + n, n_count - 1), 8 * k + c);
+                              }));
     }
 #pragma unroll
-    for (int j = 0; j < width; ++j)
-      sums[j].for_each([&](int o, int c, float value) {
-        if (first_o + o < N_OUT && first_column + 8 * j + c < 4 * columns.quads)
-          finish(first_o + o, first_column + 8 * j + c, value);
+    for (int j = 0; j < 4; ++j)
+      sums[j].for_each([&](int m, int n, float value) {
+        if (first_m + m < m_count && first_n + 8 * j + n < n_count)
+          finish(first_m + m, first_n + 8 * j + n, value);
       });
   }
 }
