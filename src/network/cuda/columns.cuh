@@ -100,6 +100,12 @@ __device__ inline float softplus(float x) {
   return fmaxf(x, 0.0f) + 2 * fmaf(series * r2, r, r);
 }
 
+/// Some whole warps of a block.
+struct Team {
+  int thread, threads;
+};
+__device__ inline Team whole_block() { return {static_cast<int>(threadIdx.x), static_cast<int>(blockDim.x)}; }
+
 // -- moving tiles
 // ----------------------------------------------------------------------------------------------
 
@@ -114,9 +120,10 @@ __device__ inline void copy_quad(float* to, const float* from, bool exists = tru
 /// Starts copying `count` channels of a tensor into rows; finish with wait_for_copies and a barrier. Columns
 /// that don't exist get zeros. Reads go to the L2 cache, where other blocks' writes are visible.
 template <class Columns>
-__device__ void load_rows(float* rows, TileView tensor, int count, Columns columns) {
-  const int lane = threadIdx.x % 32;
-  for (int q = threadIdx.x / 32; q < columns.quads; q += blockDim.x / 32) {
+__device__ void load_rows(float* rows, TileView tensor, int count, Columns columns,
+                          Team team = whole_block()) {
+  const int lane = team.thread % 32;
+  for (int q = team.thread / 32; q < columns.quads; q += team.threads / 32) {
     const int sequence = columns.sequence_of(q), quad = columns.quad_in_sequence(q);
     const bool exists = tensor.has(sequence, quad);
     const float* const from = exists ? tensor.at(sequence, quad, 0) : tensor.data;
@@ -269,12 +276,6 @@ __device__ void sum_columns(int rows, Columns columns, Collect collect, Finish f
 
 // -- layer norm
 // ------------------------------------------------------------------------------------------------
-
-/// Some whole warps of a block.
-struct Team {
-  int thread, threads;
-};
-__device__ inline Team whole_block() { return {static_cast<int>(threadIdx.x), static_cast<int>(blockDim.x)}; }
 
 /// Four threads a column. Each calls f(column, part, exists) for channels part, part + 4, ...; whole warps
 /// take part, also where the column does not exist.

@@ -72,6 +72,9 @@ struct Block {
 
   __device__ float* row(int rows, int r) const { return shared + rows + r * columns.stride; }
   __device__ float4& quad(int rows, int r, int q) const { return quad_at(row(rows, r) + 4 * q); }
+  __device__ float2& pair(int rows, int r, int column) const {
+    return *reinterpret_cast<float2*>(row(rows, r) + column);
+  }
   __device__ int warp() const { return static_cast<int>(threadIdx.x / 32); }
   /// The warps without a slab.
   __device__ Team spare() const {
@@ -101,20 +104,13 @@ struct Block {
   }
 };
 
-/// A thread's channel of its warp's slab, of which it takes half a chunk, and what it sums up for it.
+/// What a thread sums up for its channel.
 template <class Sizes>
-struct ChannelThread {
+struct ChannelThread : SlabThread {
   static constexpr int ranks = Sizes::fixed ? Sizes(MambaSizes{}).rank : most_ranks;
-  int channel;
-  int half;
-  bool exists;
   float d_D = 0, d_step_bias = 0, d_step_weight[ranks] = {}, d_conv_weight[4] = {}, d_conv_bias = 0;
 
-  __device__ explicit ChannelThread(int d_inner) {
-    const int wanted = static_cast<int>(threadIdx.x / 32 * 16 + threadIdx.x % 16);
-    channel = min(wanted, d_inner - 1), half = threadIdx.x % 32 / 16;
-    exists = wanted < d_inner;
-  }
+  using SlabThread::SlabThread;
 };
 
 template <class B>
@@ -204,23 +200,15 @@ __device__ float4 convolution(const B& b, int channel, int q) {
                   quad_before(b, channel, q), b.quad(b.at.x, channel, q));
 }
 
-/// f(quad) for the thread's half of the chunk.
-template <class B, class F>
-__device__ void for_each_own_quad(const B& b, const ChannelThread<typename B::S>& own, F f) {
-  if (!own.exists) return;
-  for (int k = 0; k < b.length / 2; ++k) f(own.half * (b.length / 2) + k);
-}
-
 /// Takes d_h through out_proj and the gate, as far as it goes without the scan, and recomputes v and Δ.
 template <class B>
 __device__ void before_scan(const B& b, const Chunk& chunk, ChannelThread<typename B::S>& own) {
   const auto& s = b.s;
-  multiply_tiles<B::length / 2>(b.shared + b.at.out_proj, b.warp(), s.d_model, b.shared + b.at.d_h, 0,
-                                b.columns, [&](int channel, int column, float sum) {
-                                  if (channel < s.d_inner) b.row(b.at.d_v, channel)[column] = sum;
-                                });
+  multiply_tiles<TileC, 1, B::length / 2>(
+      b.shared + b.at.out_proj, b.warp(), 1, s.d_inner, s.d_model, b.shared + b.at.d_h, 0, b.columns,
+      [&](int channel, int column, float2 sums) { b.pair(b.at.d_v, channel, column) = sums; });
   __syncwarp();
-  for_each_own_quad(b, own, [&](int q) {
+  own.for_each_quad(b.length, [&](int q) {
     const float4 v = map4(convolution(b, own.channel, q), silu);
     b.quad(b.at.v, own.channel, q) = v;
     b.quad(b.at.delta, own.channel, q) =
@@ -241,7 +229,7 @@ __device__ void before_scan(const B& b, const Chunk& chunk, ChannelThread<typena
 template <class B>
 __device__ void after_scan(const B& b, const Chunk& chunk, ChannelThread<typename B::S>& own) {
   __syncwarp();
-  for_each_own_quad(b, own, [&](int q) {
+  own.for_each_quad(b.length, [&](int q) {
     float4& d = b.quad(b.at.delta, own.channel, q);
     d = keep_first(d * map4(step_before_softplus(b, own.channel, q), sigmoid), chunk.steps - 4 * q);
     own.d_step_bias += sum(d);
@@ -301,12 +289,14 @@ __device__ void projected_backward(const B& b) {
 template <class B>
 __device__ void convolution_backward(const B& b, const Chunk& chunk, ChannelThread<typename B::S>& own) {
   const auto& s = b.s;
-  multiply_tiles<B::length / 2>(b.shared + b.at.x_proj, b.warp(), s.projected(), b.shared + b.at.projected, 0,
-                                b.columns, [&](int channel, int column, float sum) {
-                                  if (channel < s.d_inner) b.row(b.at.d_v, channel)[column] += sum;
-                                });
+  multiply_tiles<TileC, 1, B::length / 2>(b.shared + b.at.x_proj, b.warp(), 1, s.d_inner, s.projected(),
+                                          b.shared + b.at.projected, 0, b.columns,
+                                          [&](int channel, int column, float2 sums) {
+                                            float2& d = b.pair(b.at.d_v, channel, column);
+                                            d = {d.x + sums.x, d.y + sums.y};
+                                          });
   __syncwarp();
-  for_each_own_quad(b, own, [&](int q) {
+  own.for_each_quad(b.length, [&](int q) {
     const float4 before = quad_before(b, own.channel, q), x = b.quad(b.at.x, own.channel, q);
     const float4 d = b.quad(b.at.d_v, own.channel, q) *
                      map4(convolution(b, own.channel, q), [](float c) { return silu_slope(c, sigmoid(c)); });
@@ -321,7 +311,7 @@ __device__ void convolution_backward(const B& b, const Chunk& chunk, ChannelThre
   const float* const d_final =
       b.problem.d_final_state ? b.state(b.problem.d_final_state).window + own.channel : nullptr;
   const float4 w = quad_at(b.shared + b.at.conv_weight + 4 * own.channel);
-  for_each_own_quad(b, own, [&](int q) {
+  own.for_each_quad(b.length, [&](int q) {
     const float4 d = b.quad(b.at.d_v, own.channel, q);
     const float4 after = q == b.length - 1 ? quad_at(b.shared + b.at.d_window + 4 * own.channel)
                                            : b.quad(b.at.d_v, own.channel, q + 1);
@@ -360,10 +350,10 @@ __device__ void input_backward(const B& b) {
   constexpr int column_tiles = B::length / 2;
   const int units = tiles_of(b.s.d_model, 16) * column_tiles;
   for (int unit = b.warp(); unit < units; unit += blockDim.x / 32)
-    multiply_tiles<1>(b.shared + b.at.in_proj, unit / column_tiles, 2 * b.s.d_inner, b.shared + b.at.x,
-                      unit % column_tiles * 8, b.columns, [&](int i, int column, float sum) {
-                        if (i < b.s.d_model) b.row(b.at.delta, i)[column] = sum;
-                      });
+    multiply_tiles<TileC, 1, 1>(
+        b.shared + b.at.in_proj, unit / column_tiles, 1, b.s.d_model, 2 * b.s.d_inner, b.shared + b.at.x,
+        unit % column_tiles * 8, b.columns,
+        [&](int i, int column, float2 sums) { b.pair(b.at.delta, i, column) = sums; });
 }
 
 /// Through the layer norm to the gradient of h.
@@ -439,7 +429,7 @@ __device__ void write_channels(const B& b, const ChannelThread<typename B::S>& o
   for (int k = 0; k < 4; ++k) put(of.conv_weight + 4 * own.channel + k, own.d_conv_weight[k]);
   if (!thread.exists) return;
   float* const d_initial = b.problem.d_initial_state ? b.state(b.problem.d_initial_state).states : nullptr;
-  Carry::for_each(b.problem.sizes, thread, [&](int l, int i, int channel, int n) {
+  for_each_state<B::S::states_per_thread>(b.problem.sizes, thread, [&](int l, int i, int channel, int n) {
     b.sums[of.A_log + channel * b.s.d_state + n] = ln_2 * carry.A[l][i] * carry.d_A[l][i];
     if (d_initial) d_initial[n * b.s.d_inner + channel] = carry.d_state[l][i];
   });
@@ -466,7 +456,7 @@ __global__ void __launch_bounds__(THREADS, BLOCKS)
   b.sums = shared_sums ? b.shared + b.at.sums : partial;
   const bool has_slab = b.warp() < b.s.slabs();
   const ScanThread thread(b.warp(), b.s.d_inner);
-  ChannelThread<Sizes> own(b.s.d_inner);
+  ChannelThread<Sizes> own(b.warp(), b.s.d_inner);
   ScanCarry<Sizes::states_per_thread> carry(
       b.parameters() + problem.offsets.A_log,
       problem.d_final_state ? b.state(problem.d_final_state).states : nullptr, problem.sizes, thread);

@@ -28,6 +28,24 @@ struct ScanThread {
   __device__ int first_step() const { return group / 2 * 2; }  // of the two steps of a quad it keeps
 };
 
+/// For what concerns single channels: two threads a channel of their warp's slab, each with half a chunk.
+struct SlabThread {
+  int channel, half;
+  bool exists;
+
+  __device__ SlabThread(int slab, int d_inner) {
+    const int wanted = slab * 16 + static_cast<int>(threadIdx.x % 16);
+    channel = min(wanted, d_inner - 1), half = threadIdx.x % 32 / 16;
+    exists = wanted < d_inner;
+  }
+  /// f(quad) for the thread's half of a chunk of `length` quads.
+  template <class F>
+  __device__ void for_each_quad(int length, F f) const {
+    if (!exists) return;
+    for (int k = 0; k < length / 2; ++k) f(half * (length / 2) + k);
+  }
+};
+
 /// Sums values[channel][step] over the four threads of a pair. Each gets the sums of its channel at two
 /// steps.
 __device__ inline float2 sum_over_states(const float (&values)[2][4], int group) {
@@ -40,21 +58,25 @@ __device__ inline float2 sum_over_states(const float (&values)[2][4], int group)
           (upper ? kept[3] : kept[1]) + __shfl_xor_sync(0xffffffffu, given1, 2)};
 }
 
-template <int S>
-__device__ void load_states(float (&to)[2][S], const float* from, const ScanThread& thread) {
+/// f(channel of the pair, state of the thread, channel, state) for the thread's states that exist.
+template <int S, class F>
+__device__ void for_each_state(const MambaSizes& sizes, const ScanThread& thread, F f) {
 #pragma unroll
   for (int l = 0; l < 2; ++l)
 #pragma unroll
-    for (int i = 0; i < S; ++i) to[l][i] = from[thread.own(l) * 4 * S + thread.group * S + i];
+    for (int i = 0; i < S; ++i)
+      if (const int n = thread.group * S + i; n < sizes.d_state) f(l, i, thread.own(l), n);
 }
 
+/// log₂e · A = −log₂e · exp(A_log) of the thread's states; 0 where there is no state.
 template <int S>
-__device__ void store_states(float* to, const float (&from)[2][S], const ScanThread& thread) {
-  if (!thread.exists) return;
-#pragma unroll
-  for (int l = 0; l < 2; ++l)
-#pragma unroll
-    for (int i = 0; i < S; ++i) to[thread.own(l) * 4 * S + thread.group * S + i] = from[l][i];
+__device__ void load_decay(float (&A)[2][S], const float* A_log, const MambaSizes& sizes,
+                           const ScanThread& thread) {
+  for (auto& of_channel : A)
+    for (float& a : of_channel) a = 0;
+  for_each_state<S>(sizes, thread, [&](int l, int i, int channel, int n) {
+    A[l][i] = -log2_e * expf(A_log[channel * sizes.d_state + n]);
+  });
 }
 
 /// The states of a slab before a quad of steps, as the forward pass leaves them for the backward pass: (state
@@ -101,15 +123,6 @@ bool suits(const Variant<Kernel, MambaSizes>& variant, const MambaSizes& sizes) 
          (variant.d_state == 0 || variant.d_state == sizes.d_state);
 }
 
-/// log₂e · A = −log₂e · exp(A_log), (d_inner, padded_state); 0 where there is no state.
-__device__ inline void load_decay(float* to, const float* A_log, const MambaSizes& sizes) {
-  const int padded = sizes.padded_state();
-  for (int i = threadIdx.x; i < sizes.state_count(); i += blockDim.x) {
-    const int channel = i / padded, n = i % padded;
-    to[i] = n < sizes.d_state ? -log2_e * expf(A_log[channel * sizes.d_state + n]) : 0;
-  }
-}
-
 /// The state of a sequence as the network's interface has it, for one layer: the last three x (3, d_inner),
 /// then s (d_state, d_inner).
 struct StateOfLayer {
@@ -124,16 +137,5 @@ struct StateOfLayer {
     return {start, start + 3 * sizes.d_inner};
   }
 };
-
-/// Copies between s (d_state, d_inner) and the scan's own order (d_inner, padded_state).
-__device__ inline void import_states(float* to, const float* from, const MambaSizes& sizes) {
-  const int padded = sizes.padded_state();
-  for (int i = threadIdx.x; i < sizes.state_count(); i += blockDim.x)
-    to[i] = from && i % padded < sizes.d_state ? from[i % padded * sizes.d_inner + i / padded] : 0;
-}
-__device__ inline void export_states(float* to, const float* from, const MambaSizes& sizes) {
-  for (int i = threadIdx.x; i < sizes.d_state * sizes.d_inner; i += blockDim.x)
-    to[i] = from[i % sizes.d_inner * sizes.padded_state() + i / sizes.d_inner];
-}
 
 }  // namespace mac::cuda

@@ -21,24 +21,15 @@ struct ScanCarry {
   float d_state[2][S];
   float d_A[2][S];  // without its factor A
 
-  /// f(channel of the pair, state of the thread, channel, state) for the states that exist.
-  template <class F>
-  static __device__ void for_each(const MambaSizes& sizes, const ScanThread& thread, F f) {
-#pragma unroll
-    for (int l = 0; l < 2; ++l)
-#pragma unroll
-      for (int i = 0; i < S; ++i)
-        if (const int n = thread.group * S + i; n < sizes.d_state) f(l, i, thread.own(l), n);
-  }
-
   /// d_final (d_state, d_inner) may be null.
   __device__ ScanCarry(const float* A_log, const float* d_final, const MambaSizes& sizes,
                        const ScanThread& thread)
-      : A{}, d_state{}, d_A{} {
-    for_each(sizes, thread, [&](int l, int i, int channel, int n) {
-      A[l][i] = -log2_e * expf(A_log[channel * sizes.d_state + n]);
-      if (d_final) d_state[l][i] = d_final[n * sizes.d_inner + channel];
-    });
+      : d_state{}, d_A{} {
+    load_decay(A, A_log, sizes, thread);
+    if (d_final)
+      for_each_state<S>(sizes, thread, [&](int l, int i, int channel, int n) {
+        d_state[l][i] = d_final[n * sizes.d_inner + channel];
+      });
   }
 };
 

@@ -40,16 +40,21 @@ __device__ inline Stage take_stage(PipelineCounters counters, int groups, int la
           depth == 0 ? nullptr : finished + (forward ? -1 : 1)};
 }
 
-/// Returns when the upstream stage has published more than `chunk` chunks; ends in a barrier.
-__device__ inline void wait_for_chunk(const Stage& stage, int chunk) {
-  if (stage.upstream && threadIdx.x == 0) {
-    int finished;
-    for (;;) {
-      asm volatile("ld.acquire.gpu.global.s32 %0, [%1];" : "=r"(finished) : "l"(stage.upstream) : "memory");
-      if (finished > chunk) break;
-      __nanosleep(40);
-    }
+/// Returns when the upstream stage has published more than `chunk` chunks. For one thread; a barrier must
+/// follow.
+__device__ inline void wait_for_upstream(const Stage& stage, int chunk) {
+  if (!stage.upstream) return;
+  int finished;
+  for (;;) {
+    asm volatile("ld.acquire.gpu.global.s32 %0, [%1];" : "=r"(finished) : "l"(stage.upstream) : "memory");
+    if (finished > chunk) return;
+    __nanosleep(40);
   }
+}
+
+/// The same for the whole block; ends in a barrier.
+__device__ inline void wait_for_chunk(const Stage& stage, int chunk) {
+  if (threadIdx.x == 0) wait_for_upstream(stage, chunk);
   __syncthreads();
 }
 

@@ -8,17 +8,30 @@
 
 namespace mac::cuda {
 
-struct SplitFloat {
+/// high is x cut off: both parts err to the side of zero.
+struct CutSplit {
   unsigned high, low;
 
-  __device__ explicit SplitFloat(float x) {
+  __device__ explicit CutSplit(float x) {
     high = __float_as_uint(x) & 0xffffe000u;
+    low = __float_as_uint(x - __uint_as_float(high));
+  }
+};
+
+/// high is x rounded, so that what low lacks has no preferred sign: for sums that must be good to the last
+/// digit.
+struct RoundedSplit {
+  unsigned high, low;
+
+  __device__ explicit RoundedSplit(float x) {
+    high = (__float_as_uint(x) + 0x1000u) & 0xffffe000u;
     low = __float_as_uint(x - __uint_as_float(high));
   }
 };
 
 /// A 16 × 8 tile of A, a row for each group of four lanes: rows lane/4 and lane/4 + 8, columns lane%4 and
 /// lane%4 + 4.
+template <class Split>
 struct TileA {
   unsigned high[4], low[4];
 
@@ -26,23 +39,20 @@ struct TileA {
   __device__ explicit TileA(At at) {
     const int g = threadIdx.x % 32 / 4, t = threadIdx.x % 4;
 #pragma unroll
-    for (int i = 0; i < 4; ++i) {
-      const SplitFloat x(at(g + i % 2 * 8, t + i / 2 * 4));
-      high[i] = x.high, low[i] = x.low;
-    }
+    for (int i = 0; i < 4; ++i) set(i, at(g + i % 2 * 8, t + i / 2 * 4));
   }
   /// The lane's four numbers in that order, as load_tiles leaves them.
-  __device__ explicit TileA(float4 values) {
-    const float x[4] = {values.x, values.y, values.z, values.w};
-#pragma unroll
-    for (int i = 0; i < 4; ++i) {
-      const SplitFloat split(x[i]);
-      high[i] = split.high, low[i] = split.low;
-    }
+  __device__ explicit TileA(float4 x) { set(0, x.x), set(1, x.y), set(2, x.z), set(3, x.w); }
+
+ private:
+  __device__ void set(int i, float x) {
+    const Split split(x);
+    high[i] = split.high, low[i] = split.low;
   }
 };
 
 /// An 8 × 8 tile of B: rows lane%4 and lane%4 + 4 of column lane/4.
+template <class Split>
 struct TileB {
   unsigned high[2], low[2];
 
@@ -51,7 +61,7 @@ struct TileB {
     const int g = threadIdx.x % 32 / 4, t = threadIdx.x % 4;
 #pragma unroll
     for (int i = 0; i < 2; ++i) {
-      const SplitFloat x(at(t + i * 4, g));
+      const Split x(at(t + i * 4, g));
       high[i] = x.high, low[i] = x.low;
     }
   }
@@ -59,6 +69,7 @@ struct TileB {
 
 /// A 16 × 8 tile of the product: rows lane/4 (+ 8 for the second half), columns 2 (lane%4) and the next.
 struct TileC {
+  using Split = CutSplit;
   float at[4] = {};
 
   __device__ void add_product(const unsigned (&a)[4], const unsigned (&b)[2]) {
@@ -67,17 +78,40 @@ struct TileC {
         : "+f"(at[0]), "+f"(at[1]), "+f"(at[2]), "+f"(at[3])
         : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
   }
-  __device__ void add_product(const TileA& a, const TileB& b) {
+  template <class Split>
+  __device__ void add_product(const TileA<Split>& a, const TileB<Split>& b) {
     add_product(a.low, b.high);
     add_product(a.high, b.low);
     add_product(a.high, b.high);
   }
-  /// f(row, column, value) for the lane's four numbers.
+  /// f(row, column, values of that column and the next) for the lane's numbers.
   template <class F>
-  __device__ void for_each(F f) const {
+  __device__ void for_each_pair(F f) const {
     const int g = threadIdx.x % 32 / 4, t = threadIdx.x % 4;
+    f(g, 2 * t, make_float2(at[0], at[1]));
+    f(g + 8, 2 * t, make_float2(at[2], at[3]));
+  }
+};
+
+/// The same, with the large products added up outside the tensor cores, which cut off instead of rounding.
+struct RoundedTileC : TileC {
+  using Split = RoundedSplit;
+  float large[4] = {};
+
+  __device__ void add_product(const TileA<RoundedSplit>& a, const TileB<RoundedSplit>& b) {
+    TileC::add_product(a.low, b.high);
+    TileC::add_product(a.high, b.low);
+    TileC products;
+    products.add_product(a.high, b.high);
 #pragma unroll
-    for (int i = 0; i < 4; ++i) f(g + i / 2 * 8, 2 * t + i % 2, at[i]);
+    for (int i = 0; i < 4; ++i) large[i] += products.at[i];
+  }
+  template <class F>
+  __device__ void for_each_pair(F f) const {
+    TileC sums;
+#pragma unroll
+    for (int i = 0; i < 4; ++i) sums.at[i] = large[i] + at[i];
+    sums.for_each_pair(f);
   }
 };
 
@@ -100,28 +134,60 @@ __device__ void load_tiles(float* to, int n_out, int n_in, Weight weight) {
   }
 }
 
-/// A warp's part of a dense layer: finish(o, column, Σ_k weight[o][k] in_k) for the 16 outputs of a tile and
-/// 8 WIDTH columns; `weight` as load_tiles leaves it.
-template <int WIDTH, class Columns, class Finish>
-__device__ void multiply_tiles(const float* weight, int out_tile, int n_in, const float* in, int first_column,
-                               Columns columns, Finish finish) {
-  const int k_tiles = tiles_of(n_in, 8);
-  const float* const tiles = weight + out_tile * k_tiles * 128 + threadIdx.x % 32 * 4;
-  TileC sums[WIDTH];
+/// A warp's part of a dense layer: finish(o, column, Σ_k weight[o][k] in_k for that column and the next) for
+/// 8 WIDTH columns and the outputs of the tiles out_tile, out_tile + tile_step, .. (M of them, as far as they
+/// exist); `weight` as load_tiles leaves it, Tile is TileC or RoundedTileC.
+template <class Tile, int M, int WIDTH, class Columns, class Finish>
+__device__ void multiply_tiles(const float* weight, int out_tile, int tile_step, int n_out, int n_in,
+                               const float* in, int first_column, Columns columns, Finish finish) {
+  using Split = typename Tile::Split;
+  const int k_tiles = tiles_of(n_in, 8), last_tile = tiles_of(n_out, 16) - 1;
+  Tile sums[M][WIDTH];
 #pragma unroll
   for (int k = 0; k < k_tiles; ++k) {
-    const TileA left(quad_at(tiles + 128 * k));
+    const auto right = [&](int j) {
+      return TileB<Split>([&](int i, int c) {
+        return in[min(8 * k + i, n_in - 1) * columns.stride + first_column + 8 * j + c];
+      });
+    };
+    const auto left = [&](int m) {
+      const int tile = min(out_tile + m * tile_step, last_tile);
+      return TileA<Split>(quad_at(weight + (tile * k_tiles + k) * 128 + threadIdx.x % 32 * 4));
+    };
+    if constexpr (M == 1) {
+      const TileA<Split> a = left(0);
 #pragma unroll
-    for (int j = 0; j < WIDTH; ++j)
-      sums[j].add_product(left, TileB([&](int i, int c) {
-                            return in[min(8 * k + i, n_in - 1) * columns.stride + first_column + 8 * j + c];
-                          }));
+      for (int j = 0; j < WIDTH; ++j) sums[0][j].add_product(a, right(j));
+    } else {
+      const TileA<Split> a[2] = {left(0), left(1)};
+      static_assert(M == 2);
+#pragma unroll
+      for (int j = 0; j < WIDTH; ++j) {
+        const TileB<Split> b = right(j);
+        sums[0][j].add_product(a[0], b), sums[1][j].add_product(a[1], b);
+      }
+    }
   }
 #pragma unroll
-  for (int j = 0; j < WIDTH; ++j)
-    sums[j].for_each([&](int o, int c, float value) {
-      finish(16 * out_tile + o, first_column + 8 * j + c, value);
-    });
+  for (int m = 0; m < M; ++m)
+#pragma unroll
+    for (int j = 0; j < WIDTH; ++j)
+      sums[m][j].for_each_pair([&](int row, int c, float2 values) {
+        const int o = 16 * (out_tile + m * tile_step) + row;
+        if (o < n_out) finish(o, first_column + 8 * j + c, values);
+      });
+}
+
+/// A dense layer spread over the block's warps, as above.
+template <class Tile, int WARPS, class Columns, class Finish>
+__device__ void multiply_all_tiles(const float* weight, int n_out, int n_in, const float* in, Columns columns,
+                                   Finish finish) {
+  constexpr int column_tiles = Columns::quads / 2, width = column_tiles % WARPS == 0 ? column_tiles / WARPS : 1,
+                parts = column_tiles / width;
+  const int units = (tiles_of(n_out, 16) + 1) / 2 * parts;
+  for (int unit = threadIdx.x / 32; unit < units; unit += WARPS)
+    multiply_tiles<Tile, 2, width>(weight, unit / parts * 2, 1, n_out, n_in, in, unit % parts * width * 8,
+                                   columns, finish);
 }
 
 /// A warp's part of a weight gradient: finish(m, n, Σ_columns a_m · b_n) for the 16 rows of a tile of a and
@@ -133,26 +199,27 @@ __device__ void outer_product_rows(const float* a, int tile, int m_count, int n_
   static_assert(4 * Columns::quads % 8 == 0);
   const int first_m = 16 * tile;
   const auto left_at = [&](int k) {
-    return TileA(
+    return TileA<CutSplit>(
         [&](int m, int c) { return a[min(first_m + m, m_count - 1) * columns.stride + 8 * k + c]; });
   };
   for (int first_n = 0; first_n < n_count; first_n += 32) {
     TileC sums[4];
 #pragma unroll
     for (int k = 0; k < k_tiles; ++k) {
-      const TileA left = left_at(k);
+      const TileA<CutSplit> left = left_at(k);
 #pragma unroll
       for (int j = 0; j < 4; ++j)
         if (first_n + 8 * j < n_count)
-          sums[j].add_product(left, TileB([&](int c, int n) {
+          sums[j].add_product(left, TileB<CutSplit>([&](int c, int n) {
                                 return b(min(first_n + 8 * j + n, n_count - 1), 8 * k + c);
                               }));
     }
 #pragma unroll
     for (int j = 0; j < 4; ++j)
-      sums[j].for_each([&](int m, int n, float value) {
-        if (first_m + m < m_count && first_n + 8 * j + n < n_count)
-          finish(first_m + m, first_n + 8 * j + n, value);
+      sums[j].for_each_pair([&](int m, int n, float2 values) {
+        if (first_m + m >= m_count) return;
+        if (first_n + 8 * j + n < n_count) finish(first_m + m, first_n + 8 * j + n, values.x);
+        if (first_n + 8 * j + n + 1 < n_count) finish(first_m + m, first_n + 8 * j + n + 1, values.y);
       });
   }
 }
