@@ -43,7 +43,7 @@ void DeviceNetwork::plan_mamba() {
                     static_cast<int>(shape_.d_state), static_cast<int>(shape_.dt_rank()), states_per_thread};
     if (mamba_sizes_.padded_state() < mamba_sizes_.d_state) continue;
     const auto forward = plan_mamba_forward(mamba_sizes_, shared_memory());
-    const auto backward = plan_mamba_backward(mamba_sizes_, mamba_offsets_.size, shared_memory());
+    const auto backward = plan_mamba_backward(mamba_sizes_, shared_memory());
     if (!forward || !backward) continue;
     forward_plan_ = *forward, backward_plan_ = *backward;
     return;
@@ -179,9 +179,13 @@ void DeviceNetwork::backward(const float* parameters, SequenceDims dims, const f
     launch(problem, backward_plan_, stream);
     launch_input_backward(end, x, problem.d_h, gradients.x, of_input, stream);
   };
-  if (shape_.kind == LayerKind::mamba)
-    run(MambaBackward{mamba(parameters, dims, initial_state, &tape, stream)}, launch_mamba_backward);
-  else
+  if (shape_.kind == LayerKind::mamba) {
+    MambaBackward problem{mamba(parameters, dims, initial_state, &tape, stream)};
+    if (!backward_plan_.shared_sums)
+      gradient_sums_.reserve(models_ * dims.batch * shape_.n_blocks * mamba_gradient_floats(mamba_sizes_));
+    problem.gradients = gradient_sums_.data();
+    run(problem, launch_mamba_backward);
+  } else
     run(GruBackward{gru(parameters, dims, initial_state, &tape, stream)}, launch_gru_backward);
 
   const auto reduce = [&](const float* partials, int parts, int count, std::size_t offset) {

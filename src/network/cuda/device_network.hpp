@@ -66,6 +66,7 @@ class DeviceNetwork {
   DeviceArray<float> h_;  // of forward passes without a tape
   DeviceArray<float> d_h_;
   DeviceArray<float> partials_;
+  DeviceArray<float> gradient_sums_;  // see MambaBackward::gradients
   DeviceArray<int> counters_;
 };
 

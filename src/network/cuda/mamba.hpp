@@ -82,14 +82,14 @@ struct MambaBackward : MambaProblem {
   float* d_h = nullptr;  // (sequence, quad, d_model, 4): gradient of the last layer's output, then of h
   const float* d_final_state = nullptr;  // or null
   float* d_initial_state = nullptr;      // or null
-  float* partials = nullptr;  // (model, group, layer, offsets.size): parameter gradients of each block
+  float* partials = nullptr;   // (sequence, layer, offsets.size): parameter gradients of each block
+  float* gradients = nullptr;  // (sequence, layer, mamba_gradient_floats): its sums, unless plan.shared_sums
 };
 
-/// The launches that suit the device, `parameters` being the number of parameters of a layer; none if the
-/// network does not fit its shared memory.
+/// The launches that suit the device; none if the network does not fit its shared memory.
 std::optional<LaunchPlan> plan_mamba_forward(const MambaSizes& sizes, const SharedMemory& memory);
-std::optional<LaunchPlan> plan_mamba_backward(const MambaSizes& sizes, int parameters,
-                                              const SharedMemory& memory);
+std::optional<LaunchPlan> plan_mamba_backward(const MambaSizes& sizes, const SharedMemory& memory);
+std::size_t mamba_gradient_floats(const MambaSizes& sizes);
 
 void launch_mamba_forward(const MambaForward& problem, const LaunchPlan& plan, cudaStream_t stream);
 void launch_mamba_backward(const MambaBackward& problem, const LaunchPlan& plan, cudaStream_t stream);

@@ -15,6 +15,22 @@ namespace mac::cuda {
 namespace {
 
 constexpr int most_ranks = 6;  // of networks whose weights fit shared memory
+constexpr int ticket = 4;      // floats that the kernel takes beside its Layout
+
+/// Places of the weight gradients that are summed in tiles, in floats.
+struct GradientLayout {
+  int out_proj, x_proj, in_proj;  // (d_inner, d_model), (d_inner, projected), (2 d_inner, d_model)
+  int total;
+
+  template <class Sizes>
+  __host__ __device__ explicit GradientLayout(const Sizes& s) {
+    SharedLayout memory;
+    out_proj = memory.take(gradient_floats(s.d_inner, s.d_model));
+    x_proj = memory.take(gradient_floats(s.d_inner, s.projected()));
+    in_proj = memory.take(gradient_floats(2 * s.d_inner, s.d_model));
+    total = memory.used;
+  }
+};
 
 /// Places in shared memory, in floats.
 struct Layout {
@@ -24,11 +40,12 @@ struct Layout {
   int scales;            // (columns): of the layer norm
   int d_h, normalised, x, z, v, projected, d_v, gated, delta;  // rows
   int scan_sums;
-  int sums;  // parameter gradients, if they are summed here
+  int d_norm_weight, d_norm_bias;
+  int gradients;  // see GradientLayout, if they are summed here
   int total;
 
   template <class Sizes, class Columns>
-  __host__ __device__ Layout(const Sizes& s, Columns columns, int shared_sums) {
+  __host__ __device__ Layout(const Sizes& s, Columns columns, bool shared_gradients) {
     SharedLayout shared;
     out_proj = shared.take(tile_floats(s.d_inner, s.d_model));
     x_proj = shared.take(tile_floats(s.d_inner, s.projected()));
@@ -45,7 +62,8 @@ struct Layout {
     v = rows(s.d_inner), projected = rows(s.projected());
     d_v = rows(s.d_inner), gated = rows(s.d_inner), delta = rows(s.d_inner);
     scan_sums = shared.take(s.slabs() * columns.length * 32 * s.states_per_thread);
-    sums = shared.take(shared_sums);
+    d_norm_weight = shared.take(s.d_model), d_norm_bias = shared.take(s.d_model);
+    gradients = shared.take(shared_gradients ? GradientLayout(s).total : 0);
     total = shared.used;
   }
 };
@@ -65,10 +83,12 @@ struct Block {
   const MambaBackward& problem;
   const Sizes s;
   const Layout at;
+  const GradientLayout gradient_at;
   float* shared;
   Stage stage;
   int sequence;
-  float* sums;  // parameter gradients (offsets.size), in shared or device memory
+  float* gradients;  // in shared or device memory
+  float* partial;    // (offsets.size), in device memory: the block's results
 
   __device__ float* row(int rows, int r) const { return shared + rows + r * columns.stride; }
   __device__ float4& quad(int rows, int r, int q) const { return quad_at(row(rows, r) + 4 * q); }
@@ -135,7 +155,8 @@ __device__ void load_parameters(const B& b) {
       copy(b.at.step_bias, from.step_bias, s.d_inner);
   copy(b.at.D, from.D, s.d_inner);
   fill(b.shared + b.at.d_window, 4 * s.d_inner, 0);
-  fill(b.sums, b.problem.offsets.size, 0);
+  fill(b.shared + b.at.d_norm_weight, s.d_model, 0), fill(b.shared + b.at.d_norm_bias, s.d_model, 0);
+  fill(b.gradients, b.gradient_at.total, 0);
 }
 
 /// Asks for what the next chunk needs to be in the L2 cache when its turn comes.
@@ -370,35 +391,25 @@ __device__ void norm_backward(const B& b, const Chunk& chunk) {
 
 template <class B>
 __device__ void out_proj_gradient(const B& b, int tile) {
-  outer_product_rows(
-      b.shared + b.at.gated, tile, b.s.d_inner, b.s.d_model, b.columns,
-      [&](int n, int column) { return b.row(b.at.d_h, n)[column]; },
-      [&](int m, int n, float sum) { b.sums[b.problem.offsets.out_proj + n * b.s.d_inner + m] += sum; });
+  add_outer_product(b.gradients + b.gradient_at.out_proj, b.shared + b.at.gated, tile, b.s.d_inner,
+                    b.s.d_model, b.columns, [&](int n, int column) { return b.row(b.at.d_h, n)[column]; });
 }
 
 /// The gradients of x_proj, in_proj and the layer norm.
 template <class B>
 __device__ void dense_gradients(const B& b) {
   const auto& s = b.s;
-  const MambaOffsets& of = b.problem.offsets;
   const int units = s.slabs() + tiles_of(2 * s.d_inner, 16);
   for (int unit = b.warp(); unit < units; unit += blockDim.x / 32)
     if (unit < s.slabs())
-      outer_product_rows(
-          b.shared + b.at.v, unit, s.d_inner, s.projected(), b.columns,
-          [&](int n, int column) { return b.row(b.at.projected, n)[column]; },
-          [&](int m, int n, float sum) {
-            const int r = s.d_state == s.padded_state() ? n : projected_row(b.problem.sizes, n);
-            if (r >= 0) b.sums[of.x_proj + r * s.d_inner + m] += sum;
-          });
+      add_outer_product(b.gradients + b.gradient_at.x_proj, b.shared + b.at.v, unit, s.d_inner, s.projected(),
+                        b.columns, [&](int n, int column) { return b.row(b.at.projected, n)[column]; });
     else
-      outer_product_rows(
-          b.shared + b.at.x, unit - s.slabs(), 2 * s.d_inner, s.d_model, b.columns,
-          [&](int n, int column) {
-            return fmaf(b.shared[b.at.norm_weight + n], b.row(b.at.normalised, n)[column],
-                        b.shared[b.at.norm_bias + n]);
-          },
-          [&](int m, int n, float sum) { b.sums[of.in_proj + m * s.d_model + n] += sum; });
+      add_outer_product(b.gradients + b.gradient_at.in_proj, b.shared + b.at.x, unit - s.slabs(),
+                        2 * s.d_inner, s.d_model, b.columns, [&](int n, int column) {
+                          return fmaf(b.shared[b.at.norm_weight + n], b.row(b.at.normalised, n)[column],
+                                      b.shared[b.at.norm_bias + n]);
+                        });
   const Team team = b.spare();
   if (team.thread < 0) return;
   for (int i = team.thread; i < s.d_model; i += team.threads) {
@@ -407,7 +418,28 @@ __device__ void dense_gradients(const B& b) {
       weight += sum(b.quad(b.at.delta, i, q) * b.quad(b.at.normalised, i, q));
       bias += sum(b.quad(b.at.delta, i, q));
     }
-    b.sums[of.norm_weight + i] += weight, b.sums[of.norm_bias + i] += bias;
+    b.shared[b.at.d_norm_weight + i] += weight, b.shared[b.at.d_norm_bias + i] += bias;
+  }
+}
+
+/// What was summed in tiles, and the layer norm's.
+template <class B>
+__device__ void write_gradients(const B& b) {
+  const auto& s = b.s;
+  const MambaOffsets& of = b.problem.offsets;
+  for_each_sum(b.gradients + b.gradient_at.out_proj, s.d_inner, s.d_model, [&](int channel, int o, float sum) {
+    b.partial[of.out_proj + o * s.d_inner + channel] = sum;
+  });
+  for_each_sum(b.gradients + b.gradient_at.x_proj, s.d_inner, s.projected(),
+               [&](int channel, int o, float sum) {
+                 const int r = projected_row(b.problem.sizes, o);
+                 if (r >= 0) b.partial[of.x_proj + r * s.d_inner + channel] = sum;
+               });
+  for_each_sum(b.gradients + b.gradient_at.in_proj, 2 * s.d_inner, s.d_model,
+               [&](int o, int i, float sum) { b.partial[of.in_proj + o * s.d_model + i] = sum; });
+  for (int i = threadIdx.x; i < s.d_model; i += blockDim.x) {
+    b.partial[of.norm_weight + i] = b.shared[b.at.d_norm_weight + i];
+    b.partial[of.norm_bias + i] = b.shared[b.at.d_norm_bias + i];
   }
 }
 
@@ -418,7 +450,7 @@ __device__ void write_channels(const B& b, const ChannelThread<typename B::S>& o
   const MambaOffsets& of = b.problem.offsets;
   const auto put = [&](int offset, float half) {
     const float total = half + __shfl_xor_sync(0xffffffffu, half, 16);
-    if (own.exists && own.half == 0) b.sums[offset] = total;
+    if (own.exists && own.half == 0) b.partial[offset] = total;
   };
   put(of.D + own.channel, own.d_D);
   put(of.step_bias + own.channel, own.d_step_bias), put(of.conv_bias + own.channel, own.d_conv_bias);
@@ -430,30 +462,33 @@ __device__ void write_channels(const B& b, const ChannelThread<typename B::S>& o
   if (!thread.exists) return;
   float* const d_initial = b.problem.d_initial_state ? b.state(b.problem.d_initial_state).states : nullptr;
   for_each_state<B::S::states_per_thread>(b.problem.sizes, thread, [&](int l, int i, int channel, int n) {
-    b.sums[of.A_log + channel * b.s.d_state + n] = ln_2 * carry.A[l][i] * carry.d_A[l][i];
+    b.partial[of.A_log + channel * b.s.d_state + n] = ln_2 * carry.A[l][i] * carry.d_A[l][i];
     if (d_initial) d_initial[n * b.s.d_inner + channel] = carry.d_state[l][i];
   });
 }
 
 template <class Sizes, class C, int THREADS, int BLOCKS>
 __global__ void __launch_bounds__(THREADS, BLOCKS)
-    mamba_backward_kernel(const MambaBackward problem, bool shared_sums) {
+    mamba_backward_kernel(const MambaBackward problem, bool shared_gradients) {
   extern __shared__ float4 shared_quads[];
   __shared__ int shared_ticket;
   constexpr C columns;
   constexpr int length = columns.length;
   const Stage stage = take_stage({problem.counters, problem.counters + 1}, problem.batch, problem.layers,
                                  Direction::backward, &shared_ticket);
+  const Sizes sizes(problem.sizes);
   Block<C, Sizes> b{problem,
-                    Sizes(problem.sizes),
-                    Layout(Sizes(problem.sizes), columns, shared_sums ? problem.offsets.size : 0),
+                    sizes,
+                    Layout(sizes, columns, shared_gradients),
+                    GradientLayout(sizes),
                     reinterpret_cast<float*>(shared_quads),
                     stage,
                     stage.model * problem.batch + stage.group,
+                    nullptr,
                     nullptr};
-  float* const partial =
-      problem.partials + (static_cast<size_t>(b.sequence) * problem.layers + stage.layer) * problem.offsets.size;
-  b.sums = shared_sums ? b.shared + b.at.sums : partial;
+  const size_t place = static_cast<size_t>(b.sequence) * problem.layers + stage.layer;
+  b.partial = problem.partials + place * problem.offsets.size;
+  b.gradients = shared_gradients ? b.shared + b.at.gradients : problem.gradients + place * b.gradient_at.total;
   const bool has_slab = b.warp() < b.s.slabs();
   const ScanThread thread(b.warp(), b.s.d_inner);
   ChannelThread<Sizes> own(b.warp(), b.s.d_inner);
@@ -494,9 +529,7 @@ __global__ void __launch_bounds__(THREADS, BLOCKS)
   }
 
   if (has_slab) write_channels(b, own, carry, thread);
-  __syncthreads();
-  if (partial != b.sums)
-    for (int i = threadIdx.x; i < problem.offsets.size; i += THREADS) partial[i] = b.sums[i];
+  write_gradients(b);
 }
 
 using BackwardVariant = Variant<void (*)(MambaBackward, bool), MambaSizes>;
@@ -505,8 +538,8 @@ template <class Sizes, int LENGTH, int THREADS, int BLOCKS>
 constexpr BackwardVariant variant(int d_model = 0, int d_state = 0) {
   using C = Columns<1, LENGTH>;
   static_assert(LENGTH % 2 == 0);
-  const auto bytes = [](const MambaSizes& sizes, int shared_sums) {
-    return sizeof(float) * static_cast<std::size_t>(Layout(sizes, C{}, shared_sums).total + 4);
+  const auto bytes = [](const MambaSizes& sizes, int sums) {
+    return sizeof(float) * static_cast<std::size_t>(Layout(sizes, C{}, sums > 0).total + ticket);
   };
   return {mamba_backward_kernel<Sizes, C, THREADS, BLOCKS>,
           bytes,
@@ -536,12 +569,15 @@ const BackwardVariant variants[] = {fixed<22, 12, 4, 128, 3>(),
 
 }  // namespace
 
-std::optional<LaunchPlan> plan_mamba_backward(const MambaSizes& sizes, int parameters,
-                                              const SharedMemory& memory) {
-  return choose(std::span<const BackwardVariant>(variants), sizes, parameters, memory,
+std::optional<LaunchPlan> plan_mamba_backward(const MambaSizes& sizes, const SharedMemory& memory) {
+  return choose(std::span<const BackwardVariant>(variants), sizes, GradientLayout(sizes).total, memory,
                 [&](const BackwardVariant& v) {
                   return suits(v, sizes) && sizes.slabs() < v.threads / 32 && sizes.rank <= most_ranks;
                 });
+}
+
+std::size_t mamba_gradient_floats(const MambaSizes& sizes) {
+  return static_cast<std::size_t>(GradientLayout(sizes).total);
 }
 
 void launch_mamba_backward(const MambaBackward& problem, const LaunchPlan& plan, cudaStream_t stream) {

@@ -34,7 +34,7 @@ struct LaunchPlan {
 template <class Kernel, class Sizes>
 struct Variant {
   Kernel kernel;
-  std::size_t (*bytes)(const Sizes&, int shared_sums);
+  std::size_t (*bytes)(const Sizes&, int sums);  // of shared memory, with room for so many gradients
   int threads, sequences, length;
   int blocks;                    // that share a multiprocessor
   int units;                     // Mamba: states of a channel and thread; GRU: units it has room for

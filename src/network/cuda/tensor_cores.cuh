@@ -72,6 +72,11 @@ struct TileC {
   using Split = CutSplit;
   float at[4] = {};
 
+  __device__ void load(const float* from) {
+    const float4 values = quad_at(from);
+    at[0] = values.x, at[1] = values.y, at[2] = values.z, at[3] = values.w;
+  }
+  __device__ void store(float* to) const { quad_at(to) = {at[0], at[1], at[2], at[3]}; }
   __device__ void add_product(const unsigned (&a)[4], const unsigned (&b)[2]) {
     asm("mma.sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, "
         "{%0,%1,%2,%3};"
@@ -190,37 +195,53 @@ __device__ void multiply_all_tiles(const float* weight, int n_out, int n_in, con
                                    columns, finish);
 }
 
-/// A warp's part of a weight gradient: finish(m, n, Σ_columns a_m · b_n) for the 16 rows of a tile of a and
-/// all n < n_count; b(n, column). The columns are a multiple of eight.
-template <class Columns, class RowB, class Finish>
-__device__ void outer_product_rows(const float* a, int tile, int m_count, int n_count, Columns columns,
-                                   RowB b, Finish finish) {
-  constexpr int k_tiles = Columns::quads / 2;
+/// Floats of a weight gradient in tiles of 16 × 8: (tile of m, tile of n, lane, 4).
+__host__ __device__ constexpr int gradient_floats(int m_count, int n_count) {
+  return tile_floats(m_count, n_count);
+}
+
+/// A warp's part of a weight gradient: sums[m][n] += Σ_columns a_m · b_n for the 16 rows of a tile of a and
+/// all n; b(n, column). The columns are a multiple of eight.
+template <class Columns, class RowB>
+__device__ void add_outer_product(float* sums, const float* a, int m_tile, int m_count, int n_count,
+                                  Columns columns, RowB b) {
   static_assert(4 * Columns::quads % 8 == 0);
-  const int first_m = 16 * tile;
-  const auto left_at = [&](int k) {
-    return TileA<CutSplit>(
-        [&](int m, int c) { return a[min(first_m + m, m_count - 1) * columns.stride + 8 * k + c]; });
-  };
-  for (int first_n = 0; first_n < n_count; first_n += 32) {
-    TileC sums[4];
+  constexpr int at_once = 4;
+  const int n_tiles = tiles_of(n_count, 8);
+  sums += m_tile * n_tiles * 128 + threadIdx.x % 32 * 4;
 #pragma unroll
-    for (int k = 0; k < k_tiles; ++k) {
-      const TileA<CutSplit> left = left_at(k);
+  for (int first = 0; first < n_tiles; first += at_once) {
+    TileC tiles[at_once];
 #pragma unroll
-      for (int j = 0; j < 4; ++j)
-        if (first_n + 8 * j < n_count)
-          sums[j].add_product(left, TileB<CutSplit>([&](int c, int n) {
-                                return b(min(first_n + 8 * j + n, n_count - 1), 8 * k + c);
-                              }));
+    for (int j = 0; j < at_once; ++j)
+      if (first + j < n_tiles) tiles[j].load(sums + 128 * (first + j));
+#pragma unroll
+    for (int column = 0; column < 4 * columns.quads; column += 8) {
+      const TileA<CutSplit> left([&](int m, int c) {
+        return a[min(16 * m_tile + m, m_count - 1) * columns.stride + column + c];
+      });
+#pragma unroll
+      for (int j = 0; j < at_once; ++j)
+        if (first + j < n_tiles)
+          tiles[j].add_product(left, TileB<CutSplit>([&](int c, int n) {
+                                 return b(min(8 * (first + j) + n, n_count - 1), column + c);
+                               }));
     }
 #pragma unroll
-    for (int j = 0; j < 4; ++j)
-      sums[j].for_each_pair([&](int m, int n, float2 values) {
-        if (first_m + m >= m_count) return;
-        if (first_n + 8 * j + n < n_count) finish(first_m + m, first_n + 8 * j + n, values.x);
-        if (first_n + 8 * j + n + 1 < n_count) finish(first_m + m, first_n + 8 * j + n + 1, values.y);
-      });
+    for (int j = 0; j < at_once; ++j)
+      if (first + j < n_tiles) tiles[j].store(sums + 128 * (first + j));
+  }
+}
+
+/// f(m, n, sum) for all sums that add_outer_product left, spread over the block.
+template <class F>
+__device__ void for_each_sum(const float* sums, int m_count, int n_count, F f) {
+  const int n_tiles = tiles_of(n_count, 8);
+  for (int i = threadIdx.x; i < gradient_floats(m_count, n_count); i += blockDim.x) {
+    const int part = i % 4, lane = i / 4 % 32, tile = i / 128;
+    const int m = tile / n_tiles * 16 + lane / 4 + part / 2 * 8,
+              n = tile % n_tiles * 8 + lane % 4 * 2 + part % 2;
+    if (m < m_count && n < n_count) f(m, n, sums[i]);
   }
 }
 
