@@ -153,7 +153,7 @@ struct Training {
     parameters = on_device(all_parameters), x = on_device(all_x), target = on_device(all_target);
     m = on_device(std::vector<float>(models * count)), v = on_device(std::vector<float>(models * count));
     y.reserve(all_target.size()), d_y.reserve(all_target.size()), gradient.reserve(models * count);
-    sums.reserve(models * dims.batch), losses.reserve(models), norms.reserve(models);
+    sums.reserve(models * dims.batch * cuda::loss_parts), losses.reserve(models), norms.reserve(models);
   }
 
   void step(std::size_t n) {

@@ -8,7 +8,8 @@ namespace mac::cuda {
 namespace {
 
 constexpr int threads = 128;
-constexpr Columns<1, 32> columns;  // a tile
+constexpr Columns<1, 16> columns;  // a tile
+constexpr int slices = 32;         // of the parts of a sum
 
 struct Tile {
   int sequence, first_quad, steps;  // steps that exist
@@ -294,24 +295,26 @@ __global__ void __launch_bounds__(threads)
 
 __global__ void reduce_partials_kernel(const float* partials, int parts, int count, float* gradients,
                                        size_t stride, bool add) {
-  __shared__ float slices[8][32];
+  __shared__ float of_slice[slices][32];
   const int i = blockIdx.x * 32 + threadIdx.x;
   const float* const from = partials + static_cast<size_t>(blockIdx.y) * parts * count + i;
   float total = 0;
   if (i < count)
-    for (int part = threadIdx.y; part < parts; part += 8) total += from[static_cast<size_t>(part) * count];
-  slices[threadIdx.y][threadIdx.x] = total;
+    for (int part = threadIdx.y; part < parts; part += slices) total += from[static_cast<size_t>(part) * count];
+  of_slice[threadIdx.y][threadIdx.x] = total;
   __syncthreads();
   if (threadIdx.y > 0 || i >= count) return;
   float& gradient = gradients[blockIdx.y * stride + i];
   float result = add ? gradient : 0;
-  for (const auto& slice : slices) result += slice[threadIdx.x];
+  for (const auto& slice : of_slice) result += slice[threadIdx.x];
   gradient = result;
 }
 
-dim3 all_tiles(const EndsProblem& p) {
-  return dim3(static_cast<unsigned>(p.batch * ((p.quads + columns.length - 1) / columns.length)),
-              static_cast<unsigned>(p.models));
+/// Blocks of a forward pass: a tile each, or a few, so that the weights are not loaded too often.
+dim3 forward_blocks(const EndsProblem& p) {
+  constexpr int most = 2112;
+  const int tiles = p.batch * ((p.quads + columns.length - 1) / columns.length);
+  return dim3(static_cast<unsigned>(tiles < most ? tiles : most), static_cast<unsigned>(p.models));
 }
 
 template <class Kernel, class... Args>
@@ -329,7 +332,7 @@ std::size_t largest_end_bytes(const EndsProblem& p) {
 }
 
 void launch_input_forward(const EndsProblem& p, const float* x, float* h, cudaStream_t stream) {
-  launch(input_forward_kernel, all_tiles(p), InputLayout(p, false).total, stream, p, x, h);
+  launch(input_forward_kernel, forward_blocks(p), InputLayout(p, false).total, stream, p, x, h);
 }
 
 void launch_input_backward(const EndsProblem& p, const float* x, const float* d_h, float* d_x,
@@ -339,7 +342,7 @@ void launch_input_backward(const EndsProblem& p, const float* x, const float* d_
 }
 
 void launch_output_forward(const EndsProblem& p, const float* h, float* y, cudaStream_t stream) {
-  launch(output_forward_kernel, all_tiles(p), OutputLayout(p, false).total, stream, p, h, y);
+  launch(output_forward_kernel, forward_blocks(p), OutputLayout(p, false).total, stream, p, h, y);
 }
 
 void launch_output_backward(const EndsProblem& p, const float* h, const float* d_y, float* d_h,
@@ -351,7 +354,7 @@ void launch_output_backward(const EndsProblem& p, const float* h, const float* d
 void launch_reduce_partials(const float* partials, int models, int parts, int count, float* gradients,
                             std::size_t stride, bool add, cudaStream_t stream) {
   const dim3 grid(static_cast<unsigned>((count + 31) / 32), static_cast<unsigned>(models));
-  reduce_partials_kernel<<<grid, dim3(32, 8), 0, stream>>>(partials, parts, count, gradients, stride, add);
+  reduce_partials_kernel<<<grid, dim3(32, slices), 0, stream>>>(partials, parts, count, gradients, stride, add);
 }
 
 }  // namespace mac::cuda

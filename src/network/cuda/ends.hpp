@@ -22,7 +22,7 @@ struct EndsProblem {
 };
 
 /// Blocks of a model in the backward passes; each leaves its own sums.
-inline constexpr int end_blocks = 264;
+inline constexpr int end_blocks = 792;
 
 /// Shared memory that the largest of these kernels takes.
 std::size_t largest_end_bytes(const EndsProblem& problem);

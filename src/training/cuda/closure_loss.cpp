@@ -30,7 +30,7 @@ class DeviceClosureLoss final : public DeviceLoss {
     const std::size_t samples = models * dims_.batch, rows = samples * dims_.time;
     x_.reserve(rows * shape.d_in);
     for (DeviceArray<float>* array : {&target_, &y_, &d_y_}) array->reserve(rows * shape.d_out);
-    sums_.reserve(samples);
+    sums_.reserve(samples * loss_parts);
     sizes_.reserve(samples * shape.d_in);
   }
 

@@ -46,13 +46,14 @@ __device__ double block_sum(double value) {
   return values[0];
 }
 
-/// A block for each sequence.
+/// loss_parts blocks for each sequence.
 __global__ void __launch_bounds__(threads)
     closure_loss_kernel(const float* y, const float* target, const double* weights, int numbers, int d_out,
                         double share, float* d_y, double* sums) {
-  const std::size_t first = static_cast<std::size_t>(blockIdx.x) * numbers;
+  const std::size_t first = static_cast<std::size_t>(blockIdx.x / loss_parts) * numbers;
   double total = 0;
-  for (int i = threadIdx.x; i < numbers; i += threads) {
+  for (int i = static_cast<int>(blockIdx.x % loss_parts * threads + threadIdx.x); i < numbers;
+       i += loss_parts * threads) {
     const double weight = weights[i % d_out];
     const double error = static_cast<double>(y[first + i]) - static_cast<double>(target[first + i]);
     total += weight * error * error;
@@ -167,9 +168,9 @@ void launch_make_batch(const BatchSource& source, const Sample* samples, int cou
 void launch_closure_loss(const float* y, const float* target, const double* weights, int models, int batch,
                          int time, int d_out, float* d_y, double* sums, double* losses, cudaStream_t stream) {
   const double share = 1 / (static_cast<double>(batch) * time * d_out);
-  closure_loss_kernel<<<models * batch, threads, 0, stream>>>(y, target, weights, time * d_out, d_out, share,
-                                                              d_y, sums);
-  launch_mean_loss(sums, models, batch, share, losses, stream);
+  closure_loss_kernel<<<models * batch * loss_parts, threads, 0, stream>>>(y, target, weights, time * d_out,
+                                                                           d_out, share, d_y, sums);
+  launch_mean_loss(sums, models, batch * loss_parts, share, losses, stream);
 }
 
 void launch_mean_loss(const double* sums, int models, int batch, double share, double* losses,

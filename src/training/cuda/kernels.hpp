@@ -37,8 +37,12 @@ inline constexpr int most_components = 64;
 void launch_make_batch(const BatchSource& source, const Sample* samples, int count, int time, double noise,
                        float* x, float* target, cudaStream_t stream);
 
+/// Blocks a sequence in the closure loss; each leaves its own sum.
+inline constexpr int loss_parts = 8;
+
 /// With e = y − target: d_y = 2 w_j e / (batch · time · d_out), and losses[model] the mean of w_j e². y,
-/// target and d_y are (model, batch, time, d_out); weights (d_out); sums (model · batch) is working memory.
+/// target and d_y are (model, batch, time, d_out); weights (d_out); sums (model · batch · loss_parts) is
+/// working memory.
 void launch_closure_loss(const float* y, const float* target, const double* weights, int models, int batch,
                          int time, int d_out, float* d_y, double* sums, double* losses, cudaStream_t stream);
 
