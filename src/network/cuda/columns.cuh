@@ -327,9 +327,10 @@ __device__ void layer_norm_forward(float* out, float* normalised, float* scales,
 /// finish(channel, column, scale (g − mean(g) − n mean(g n))), g = weight · d_out, n the normalised input.
 template <class Columns, class Finish>
 __device__ void layer_norm_backward(const float* d_out, const float* normalised, const float* scales,
-                                    const float* weight, int count, Columns columns, Finish finish) {
+                                    const float* weight, int count, Columns columns, Team team,
+                                    Finish finish) {
   const float share = 1.0f / static_cast<float>(count);
-  for_each_column(columns, whole_block(), [&](int column, int part, bool exists) {
+  for_each_column(columns, team, [&](int column, int part, bool exists) {
     float total = 0, total_normalised = 0;
     for (int i = part; i < count; i += 4) {
       const float g = __fmul_rn(weight[i], d_out[i * columns.stride + column]);
@@ -353,10 +354,11 @@ template <class Columns>
 __device__ void layer_norm_backward(float* d_in, const float* d_residual, const float* d_out,
                                     const float* normalised, const float* scales, const float* weight,
                                     int count, Columns columns) {
-  layer_norm_backward(d_out, normalised, scales, weight, count, columns, [&](int i, int column, float d) {
-    const int at = i * columns.stride + column;
-    d_in[at] = d_residual ? d_residual[at] + d : d;
-  });
+  layer_norm_backward(d_out, normalised, scales, weight, count, columns, whole_block(),
+                      [&](int i, int column, float d) {
+                        const int at = i * columns.stride + column;
+                        d_in[at] = d_residual ? d_residual[at] + d : d;
+                      });
 }
 
 }  // namespace mac::cuda

@@ -65,6 +65,11 @@ struct TileB {
       high[i] = x.high, low[i] = x.low;
     }
   }
+  /// The lane's two numbers, as load_right_tiles leaves them.
+  __device__ explicit TileB(float2 x) {
+    const Split first(x.x), second(x.y);
+    high[0] = first.high, high[1] = second.high, low[0] = first.low, low[1] = second.low;
+  }
 };
 
 /// A 16 × 8 tile of the product: rows lane/4 (+ 8 for the second half), columns 2 (lane%4) and the next.
@@ -195,53 +200,107 @@ __device__ void multiply_all_tiles(const float* weight, int n_out, int n_in, con
                                    columns, finish);
 }
 
-/// Floats of a weight gradient in tiles of 16 × 8: (tile of m, tile of n, lane, 4).
-__host__ __device__ constexpr int gradient_floats(int m_count, int n_count) {
-  return tile_floats(m_count, n_count);
+/// Floats that load_right_tiles fills.
+__host__ __device__ constexpr int right_tile_floats(int n_in, int n_out) {
+  return tiles_of(n_in, 8) * tiles_of(n_out, 8) * 64;
 }
 
-/// A warp's part of a weight gradient: sums[m][n] += Σ_columns a_m · b_n for the 16 rows of a tile of a and
-/// all n; b(n, column). The columns are a multiple of eight.
+/// weight(k, o) in tiles of 8 × 8 (tile of o, tile of k), each in the order in which a warp reads it.
+template <class Weight>
+__device__ void load_right_tiles(float* to, int n_in, int n_out, Weight weight) {
+  const int k_tiles = tiles_of(n_in, 8);
+  for (int i = threadIdx.x; i < right_tile_floats(n_in, n_out); i += blockDim.x) {
+    const int part = i % 2, lane = i / 2 % 32, tile = i / 64;
+    const int o = tile / k_tiles * 8 + lane / 4, k = tile % k_tiles * 8 + lane % 4 + part * 4;
+    to[i] = o < n_out && k < n_in ? weight(k, o) : 0;
+  }
+}
+
+/// A warp's part of a dense layer with 16 columns as the tile's rows: finish(o, column, Σ_k in_k weight[k][o])
+/// for N tiles of 8 outputs, as far as they exist; `weight` as load_right_tiles leaves it.
+template <int N, class Columns, class Finish>
+__device__ void multiply_columns(const float* weight, int out_tile, int n_out, int n_in, const float* in,
+                                 int first_column, Columns columns, Finish finish) {
+  constexpr int last_column = 4 * Columns::quads - 1;
+  const int k_tiles = tiles_of(n_in, 8), last_tile = tiles_of(n_out, 8) - 1;
+  TileC sums[N];
+#pragma unroll
+  for (int k = 0; k < k_tiles; ++k) {
+    const TileA<CutSplit> left([&](int c, int i) {
+      return in[min(8 * k + i, n_in - 1) * columns.stride + min(first_column + c, last_column)];
+    });
+#pragma unroll
+    for (int j = 0; j < N; ++j) {
+      const float* const tile = weight + (min(out_tile + j, last_tile) * k_tiles + k) * 64;
+      sums[j].add_product(left, TileB<CutSplit>(*reinterpret_cast<const float2*>(tile + threadIdx.x % 32 * 2)));
+    }
+  }
+#pragma unroll
+  for (int j = 0; j < N; ++j)
+    sums[j].for_each_pair([&](int c, int row, float2 values) {
+      const int o = 8 * (out_tile + j) + row, column = first_column + c;
+      if (column > last_column) return;
+      if (o < n_out) finish(o, column, values.x);
+      if (o + 1 < n_out) finish(o + 1, column, values.y);
+    });
+}
+
+/// A warp's part of a weight gradient: tiles[j] += Σ_columns a_m · b_n for the 16 rows of a tile of a and N
+/// tiles of n, as far as they exist; b(n, column). The columns are a multiple of eight.
+template <int N, class Columns, class RowB>
+__device__ void add_outer_product(TileC (&tiles)[N], const float* a, int m_tile, int m_count, int n_tile,
+                                  int n_count, Columns columns, RowB b) {
+  static_assert(4 * Columns::quads % 8 == 0);
+#pragma unroll
+  for (int column = 0; column < 4 * columns.quads; column += 8) {
+    const TileA<CutSplit> left(
+        [&](int m, int c) { return a[min(16 * m_tile + m, m_count - 1) * columns.stride + column + c]; });
+#pragma unroll
+    for (int j = 0; j < N; ++j)
+      if (8 * (n_tile + j) < n_count)
+        tiles[j].add_product(left, TileB<CutSplit>([&](int c, int n) {
+                               return b(min(8 * (n_tile + j) + n, n_count - 1), column + c);
+                             }));
+  }
+}
+
+/// The same for all n, with sums in memory: (tile of m, tile of n, lane, 4), tile_floats(m_count, n_count).
 template <class Columns, class RowB>
 __device__ void add_outer_product(float* sums, const float* a, int m_tile, int m_count, int n_count,
                                   Columns columns, RowB b) {
-  static_assert(4 * Columns::quads % 8 == 0);
   constexpr int at_once = 4;
   const int n_tiles = tiles_of(n_count, 8);
   sums += m_tile * n_tiles * 128 + threadIdx.x % 32 * 4;
-#pragma unroll
   for (int first = 0; first < n_tiles; first += at_once) {
     TileC tiles[at_once];
 #pragma unroll
     for (int j = 0; j < at_once; ++j)
       if (first + j < n_tiles) tiles[j].load(sums + 128 * (first + j));
-#pragma unroll
-    for (int column = 0; column < 4 * columns.quads; column += 8) {
-      const TileA<CutSplit> left([&](int m, int c) {
-        return a[min(16 * m_tile + m, m_count - 1) * columns.stride + column + c];
-      });
-#pragma unroll
-      for (int j = 0; j < at_once; ++j)
-        if (first + j < n_tiles)
-          tiles[j].add_product(left, TileB<CutSplit>([&](int c, int n) {
-                                 return b(min(8 * (first + j) + n, n_count - 1), column + c);
-                               }));
-    }
+    add_outer_product(tiles, a, m_tile, m_count, first, n_count, columns, b);
 #pragma unroll
     for (int j = 0; j < at_once; ++j)
       if (first + j < n_tiles) tiles[j].store(sums + 128 * (first + j));
   }
 }
 
-/// f(m, n, sum) for all sums that add_outer_product left, spread over the block.
+/// f(m, n, sum) for what this lane holds of a tile of sums.
+template <class F>
+__device__ void for_each_sum(const TileC& tile, int m_tile, int m_count, int n_tile, int n_count, F f) {
+  tile.for_each_pair([&](int row, int column, float2 values) {
+    const int m = 16 * m_tile + row, n = 8 * n_tile + column;
+    if (m >= m_count) return;
+    if (n < n_count) f(m, n, values.x);
+    if (n + 1 < n_count) f(m, n + 1, values.y);
+  });
+}
+/// The same for all sums in memory, spread over the block.
 template <class F>
 __device__ void for_each_sum(const float* sums, int m_count, int n_count, F f) {
   const int n_tiles = tiles_of(n_count, 8);
-  for (int i = threadIdx.x; i < gradient_floats(m_count, n_count); i += blockDim.x) {
-    const int part = i % 4, lane = i / 4 % 32, tile = i / 128;
-    const int m = tile / n_tiles * 16 + lane / 4 + part / 2 * 8,
-              n = tile % n_tiles * 8 + lane % 4 * 2 + part % 2;
-    if (m < m_count && n < n_count) f(m, n, sums[i]);
+  for (int i = threadIdx.x / 32; i < tiles_of(m_count, 16) * n_tiles; i += blockDim.x / 32) {
+    TileC tile;
+    tile.load(sums + 128 * i + threadIdx.x % 32 * 4);
+    for_each_sum(tile, i / n_tiles, m_count, i % n_tiles, n_count, f);
   }
 }
 

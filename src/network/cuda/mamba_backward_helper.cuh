@@ -1,0 +1,195 @@
+// What the warps without a slab do in the Mamba's backward pass: they bring in the chunks, do the layer norm
+// and what lies before it, and sum the weight gradients of the dense layers.
+#pragma once
+
+#include "network/cuda/mamba_backward_block.cuh"
+
+namespace mac::cuda::backward {
+
+/// Sums in registers, if B::held.
+template <class B>
+struct HeldGradients {
+  using Tiles = TileCounts<typename B::S>;
+  static constexpr int slabs = B::held ? Tiles::slabs : 1, model_tiles = B::held ? Tiles::model : 1,
+                       projected_tiles = B::held ? Tiles::projected : 1;
+  TileC out_proj[slabs][model_tiles], x_proj[slabs][projected_tiles];
+};
+
+/// Starts bringing in what the slabs need of a chunk, from the tape and from the layer above.
+template <class B>
+__device__ void fetch_chunk(const B& b, int number) {
+  const auto& s = b.s;
+  const Team team = b.helpers();
+  const Chunk chunk = b.chunk(number);
+  const TileView tape = b.tape(chunk.first_quad);
+  load_rows(b.shared + chunk.x, tape, 2 * s.d_inner, b.columns, team);
+  load_rows(b.shared + chunk.projected, tape.skip_rows(2 * s.d_inner), s.projected(), b.columns, team);
+  if (number > 0) {  // the chunk after it shall be in the L2 cache when its turn comes
+    const int before = chunk.first_quad - b.length;
+    const auto prefetch = [&](const float* from, int floats) {
+      for (int line = team.thread; line < floats / 32 + 1; line += team.threads)
+        asm volatile("prefetch.global.L2 [%0];" ::"l"(from + 32 * line));
+    };
+    prefetch(b.tape(before).data, b.length * s.tape_rows() * 4);
+    prefetch(b.checkpoint(before), b.length * s.checkpoint_size());
+  }
+  if (team.thread == 0) wait_for_upstream(b.stage, b.chunks() - 1 - number);
+  meet<2>(team.threads);
+  load_rows(b.shared + chunk.d_h, b.tensor(b.problem.d_h, b.sequence, s.d_model, chunk.first_quad), s.d_model,
+            b.columns, team);
+}
+
+/// Starts bringing in h.
+template <class B>
+__device__ void fetch_h(const B& b, const Chunk& chunk) {
+  const MambaProblem& p = b.problem;
+  load_rows(b.shared + b.at.normalised,
+            b.tensor(p.h + b.stage.layer * p.h_layer_stride, b.sequence, b.s.d_model, chunk.first_quad),
+            b.s.d_model, b.columns, b.helpers());
+}
+
+/// The gradient of x_proj's dt rows takes their place.
+template <class B>
+__device__ void step_backward(const B& b, const Chunk& chunk) {
+  const auto& s = b.s;
+  const Team team = b.helpers();
+  const int items = s.rank * b.columns.quads, part = team.thread % 4;  // four threads a sum over the channels
+  for (int item = team.thread / 4; item < round_up(items, 8); item += team.threads / 4) {
+    const int existing = min(item, items - 1), r = existing / b.columns.quads, q = existing % b.columns.quads;
+    float4 total = splat(0);
+#pragma unroll 4
+    for (int channel = part; channel < s.d_inner; channel += 4)
+      total = fma4(b.shared[b.at.step_weight + channel * s.rank + r], b.quad(b.at.delta, channel, q), total);
+    total = map4(total, sum_of_four_threads);
+    if (item < items && part == 0) b.quad(chunk.projected, r, q) = total;
+  }
+}
+
+/// The gradients of out_proj and x_proj.
+template <class B>
+__device__ void slab_gradients(const B& b, const Chunk& chunk, HeldGradients<B>& held) {
+  const auto& s = b.s;
+  const auto d_h = [&](int n, int column) { return b.row(chunk.d_h, n)[column]; };
+  const auto d_projected = [&](int n, int column) { return b.row(chunk.projected, n)[column]; };
+  const float *const gated = b.shared + b.at.gated, *const v = b.shared + b.at.v;
+  if constexpr (B::held) {
+#pragma unroll
+    for (int slab = 0; slab < held.slabs; ++slab) {
+      add_outer_product(held.out_proj[slab], gated, slab, s.d_inner, 0, s.d_model, b.columns, d_h);
+      add_outer_product(held.x_proj[slab], v, slab, s.d_inner, 0, s.projected(), b.columns, d_projected);
+    }
+  } else {
+    const Team team = b.helpers();
+    for (int slab = team.thread / 32; slab < s.slabs(); slab += team.threads / 32) {
+      add_outer_product(b.gradients + b.gradient_at.out_proj, gated, slab, s.d_inner, s.d_model, b.columns,
+                        d_h);
+      add_outer_product(b.gradients + b.gradient_at.x_proj, v, slab, s.d_inner, s.projected(), b.columns,
+                        d_projected);
+    }
+  }
+}
+
+/// Through in_proj and the layer norm to the gradient of h, for the layer below.
+template <class B>
+__device__ void input_backward(const B& b, const Chunk& chunk) {
+  const auto& s = b.s;
+  const Team team = b.helpers();
+  constexpr int tiles = TileCounts<typename B::S>::model, at_once = tiles < 4 ? tiles : 4;
+  const int parts = tiles_of(tiles_of(s.d_model, 8), at_once), units = parts * tiles_of(b.columns.quads, 4);
+  for (int unit = team.thread / 32; unit < units; unit += team.threads / 32)
+    multiply_columns<at_once>(b.shared + b.at.in_proj, unit % parts * at_once, s.d_model, 2 * s.d_inner,
+                              b.shared + chunk.x, unit / parts * 16, b.columns,
+                              [&](int i, int column, float sum) { b.row(b.at.d_u, i)[column] = sum; });
+  meet<2>(team.threads);
+  const TileView d_h = b.tensor(b.problem.d_h, b.sequence, s.d_model, chunk.first_quad);
+  layer_norm_backward(b.shared + b.at.d_u, b.shared + b.at.normalised, b.shared + b.at.scales,
+                      b.shared + b.at.norm_weight, s.d_model, b.columns, team,
+                      [&](int i, int column, float d) {
+                        if (d_h.has(0, column / 4))
+                          __stcg(d_h.at(0, column / 4, i) + column % 4, b.row(chunk.d_h, i)[column] + d);
+                      });
+  meet<2>(team.threads);
+  if (team.thread == 0) publish_to_downstream(b.stage, b.chunks() - chunk.number);
+}
+
+/// The gradients of in_proj and the layer norm.
+template <class B>
+__device__ void input_gradients(const B& b, const Chunk& chunk) {
+  const auto& s = b.s;
+  const Team team = b.helpers();
+  for (int tile = team.thread / 32; tile < tiles_of(2 * s.d_inner, 16); tile += team.threads / 32)
+    add_outer_product(b.gradients + b.gradient_at.in_proj, b.shared + chunk.x, tile, 2 * s.d_inner, s.d_model,
+                      b.columns, [&](int n, int column) {
+                        return fmaf(b.shared[b.at.norm_weight + n], b.row(b.at.normalised, n)[column],
+                                    b.shared[b.at.norm_bias + n]);
+                      });
+  for (int i = team.thread; i < s.d_model; i += team.threads) {
+    float weight = 0, bias = 0;
+    for (int q = 0; q < b.columns.quads; ++q) {
+      weight += sum(b.quad(b.at.d_u, i, q) * b.quad(b.at.normalised, i, q));
+      bias += sum(b.quad(b.at.d_u, i, q));
+    }
+    b.shared[b.at.d_norm_weight + i] += weight, b.shared[b.at.d_norm_bias + i] += bias;
+  }
+  meet<2>(team.threads);
+}
+
+template <class B>
+__device__ void write_held(const B& b, const HeldGradients<B>& held) {
+  const auto& s = b.s;
+  const MambaOffsets& of = b.problem.offsets;
+#pragma unroll
+  for (int slab = 0; slab < held.slabs; ++slab) {
+#pragma unroll
+    for (int j = 0; j < held.model_tiles; ++j)
+      for_each_sum(held.out_proj[slab][j], slab, s.d_inner, j, s.d_model, [&](int channel, int o, float sum) {
+        b.partial[of.out_proj + o * s.d_inner + channel] = sum;
+      });
+#pragma unroll
+    for (int j = 0; j < held.projected_tiles; ++j)
+      for_each_sum(held.x_proj[slab][j], slab, s.d_inner, j, s.projected(),
+                   [&](int channel, int o, float sum) {
+                     if (const int r = projected_row(b.problem.sizes, o); r >= 0)
+                       b.partial[of.x_proj + r * s.d_inner + channel] = sum;
+                   });
+  }
+}
+
+template <class B>
+__device__ void walk_helper(const B& b) {
+  const Team team = b.helpers();
+  const int chunks = b.chunks();
+  HeldGradients<B> held;
+  const auto finish = [&](int c) {
+    const Chunk chunk = b.chunk(c);
+    input_backward(b, chunk);
+    input_gradients(b, chunk);
+  };
+  fetch_chunk(b, chunks - 1);
+  wait_for_copies();
+  b.meet_all();
+  for (int c = chunks; c-- > 0;) {
+    const Chunk chunk = b.chunk(c);
+    if (b.overlap && c + 1 < chunks) finish(c + 1);
+    fetch_h(b, chunk);
+    if (b.overlap && c > 0) fetch_chunk(b, c - 1);
+    wait_for_copies();
+    meet<2>(team.threads);
+    normalise(b.shared + b.at.scales, b.shared + b.at.normalised, b.s.d_model, b.columns, team,
+              [&](int i, int column, float n) { b.row(b.at.normalised, i)[column] = n; });
+    b.meet_all();
+    step_backward(b, chunk);
+    b.meet_all();
+    slab_gradients(b, chunk, held);
+    b.meet_all();
+    if (b.overlap) continue;
+    finish(c);
+    if (c > 0) fetch_chunk(b, c - 1);
+    wait_for_copies();
+    b.meet_all();
+  }
+  if (b.overlap) finish(0);
+  if constexpr (B::held) write_held(b, held);
+}
+
+}  // namespace mac::cuda::backward

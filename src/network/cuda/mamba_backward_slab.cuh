@@ -1,0 +1,234 @@
+// What the warps with a slab of 16 channels do in the Mamba's backward pass: everything from the gated output
+// back to x and z.
+#pragma once
+
+#include "network/cuda/mamba_backward_block.cuh"
+#include "network/cuda/mamba_scan_backward.cuh"
+
+namespace mac::cuda::backward {
+
+/// What a thread sums up for its channel.
+template <class Sizes>
+struct ChannelThread : SlabThread {
+  static constexpr int ranks = Sizes::fixed ? Sizes(MambaSizes{}).rank : most_ranks;
+  float d_D = 0, d_step_bias = 0, d_step_weight[ranks] = {}, d_conv_weight[4] = {}, d_conv_bias = 0;
+
+  using SlabThread::SlabThread;
+};
+
+/// dt_proj's output, before softplus.
+template <class B>
+__device__ float4 step_before_softplus(const B& b, const Chunk& chunk, int channel, int q) {
+  float4 step = splat(b.shared[b.at.step_bias + channel]);
+  for (int r = 0; r < b.s.rank; ++r)
+    step = fma4(b.shared[b.at.step_weight + channel * b.s.rank + r], b.quad(chunk.projected, r, q), step);
+  return step;
+}
+
+/// The quad of x before the chunk, for the threads of its first half.
+template <class B>
+__device__ float4 before_chunk(const B& b, const Chunk& chunk, const SlabThread& own) {
+  if (own.half > 0) return splat(0);
+  if (chunk.number > 0)
+    return __ldcg(reinterpret_cast<const float4*>(b.tape(chunk.first_quad).at(0, -1, own.channel)));
+  if (!b.problem.initial_state) return splat(0);
+  const float* const window = b.state(b.problem.initial_state).window + own.channel;
+  return {0, window[0], window[b.s.d_inner], window[2 * b.s.d_inner]};
+}
+
+/// Calls f(quad, x before it, x, convolution) for the thread's quads.
+template <class B, class F>
+__device__ void for_each_convolution(const B& b, const Chunk& chunk, const SlabThread& own, float4 first,
+                                     F f) {
+  const float4 weight = quad_at(b.shared + b.at.conv_weight + 4 * own.channel);
+  const float bias = b.shared[b.at.conv_bias + own.channel];
+  own.for_each_quad(b.length, [&](int q) {
+    const float4 before = q == 0 ? first : b.quad(chunk.x, own.channel, q - 1),
+                 x = b.quad(chunk.x, own.channel, q);
+    f(q, before, x, convolve(weight, bias, before, x));
+  });
+}
+
+/// Takes d_h through out_proj and the gate, as far as it goes without the scan, and recomputes v and Δ.
+template <class B>
+__device__ void before_scan(const B& b, const Chunk& chunk, ChannelThread<typename B::S>& own) {
+  const auto& s = b.s;
+  const float4 first = before_chunk(b, chunk, own);
+  multiply_tiles<TileC, 1, B::length / 2>(
+      b.shared + b.at.out_proj, b.warp(), 1, s.d_inner, s.d_model, b.shared + chunk.d_h, 0, b.columns,
+      [&](int channel, int column, float2 sums) { b.pair(b.at.d_v, channel, column) = sums; });
+  __syncwarp();
+  for_each_convolution(b, chunk, own, first, [&](int q, float4, float4, float4 c) {
+    const float4 v = map4(c, silu);
+    b.quad(b.at.v, own.channel, q) = v;
+    b.quad(b.at.delta, own.channel, q) =
+        keep_first(map4(step_before_softplus(b, chunk, own.channel, q), softplus), chunk.steps - 4 * q);
+    const float4 z = b.quad(chunk.z, own.channel, q), sigmoids = map4(z, sigmoid), gate = z * sigmoids;
+    const float4 slope{silu_slope(z.x, sigmoids.x), silu_slope(z.y, sigmoids.y), silu_slope(z.z, sigmoids.z),
+                       silu_slope(z.w, sigmoids.w)};
+    float4& d = b.quad(b.at.d_v, own.channel, q);
+    b.quad(chunk.z, own.channel, q) = gate;
+    b.quad(b.at.gated, own.channel, q) = d * slope;
+    d = d * gate;
+    own.d_D += sum(d * v);
+  });
+  __syncwarp();
+}
+
+template <class B, class Carry>
+__device__ void scan_backward(const B& b, const Chunk& chunk, Carry& carry, const ScanThread& thread) {
+  constexpr int S = B::S::states_per_thread;
+  const ScanRows<S, decltype(B::columns)> rows(
+      {b.shared + b.at.v, b.shared + chunk.projected, b.shared + b.at.delta, b.shared + b.at.d_v,
+       b.shared + chunk.z, b.shared + b.at.gated, b.shared + b.at.scan_sums},
+      b.s.rank, thread);
+  const float D = b.shared[b.at.D + thread.channel];
+  const auto load = [&](float2(&state)[S], int q) {
+    if (4 * q < chunk.steps)
+      return load_checkpoint(state, b.checkpoint(chunk.first_quad + q) + thread.slab * 64 * S);
+#pragma unroll
+    for (float2& pair : state) pair = {0, 0};
+  };
+  float2 state[S], next[S];
+  load(next, b.length - 1);
+  for (int q = b.length; q-- > 0;) {
+#pragma unroll
+    for (int i = 0; i < S; ++i) state[i] = next[i];
+    if (q > 0) load(next, q - 1);
+    scan_quad_backward(rows, q, state, carry, D, thread);
+  }
+  __syncwarp();
+}
+
+/// Δ's gradient becomes that of dt_proj's output.
+template <class B>
+__device__ void after_scan(const B& b, const Chunk& chunk, ChannelThread<typename B::S>& own) {
+  own.for_each_quad(b.length, [&](int q) {
+    float4& d = b.quad(b.at.delta, own.channel, q);
+    d = keep_first(d * map4(step_before_softplus(b, chunk, own.channel, q), sigmoid), chunk.steps - 4 * q);
+    own.d_step_bias += sum(d);
+#pragma unroll
+    for (int r = 0; r < own.ranks; ++r)
+      if (r < b.s.rank) own.d_step_weight[r] += sum(d * b.quad(chunk.projected, r, q));
+  });
+}
+
+/// The gradients of B and C take their places.
+template <class B>
+__device__ void sum_slabs(const B& b, const Chunk& chunk) {
+  const int items = 2 * b.s.padded_state() * b.columns.quads;
+  for (int i = threadIdx.x; i < items; i += 32 * b.s.slabs()) {
+    const int r = i / b.columns.quads, q = i % b.columns.quads;
+    b.quad(chunk.projected, b.s.rank + r, q) = scan_sums(b.shared + b.at.scan_sums, b.s, b.columns, r, q);
+  }
+}
+
+/// Through x_proj, SiLU and the convolution: dx_t = Σ_k weight_k dc_{t+3−k}, in place of x; a gradient of the
+/// final state adds to the last three.
+template <class B>
+__device__ void convolution_backward(const B& b, const Chunk& chunk, ChannelThread<typename B::S>& own) {
+  const auto& s = b.s;
+  const float4 first = before_chunk(b, chunk, own);
+  multiply_tiles<TileC, 1, B::length / 2>(b.shared + b.at.x_proj, b.warp(), 1, s.d_inner, s.projected(),
+                                          b.shared + chunk.projected, 0, b.columns,
+                                          [&](int channel, int column, float2 sums) {
+                                            float2& d = b.pair(b.at.d_v, channel, column);
+                                            d = {d.x + sums.x, d.y + sums.y};
+                                          });
+  __syncwarp();
+  for_each_convolution(b, chunk, own, first, [&](int q, float4 before, float4 x, float4 c) {
+    float4& d = b.quad(b.at.d_v, own.channel, q);
+    d = d * map4(c, [](float a) { return silu_slope(a, sigmoid(a)); });
+    own.d_conv_weight[0] += sum(d * make_float4(before.y, before.z, before.w, x.x));
+    own.d_conv_weight[1] += sum(d * make_float4(before.z, before.w, x.x, x.y));
+    own.d_conv_weight[2] += sum(d * make_float4(before.w, x.x, x.y, x.z));
+    own.d_conv_weight[3] += sum(d * x);
+    own.d_conv_bias += sum(d);
+  });
+  __syncwarp();
+  const float* const d_final =
+      b.problem.d_final_state ? b.state(b.problem.d_final_state).window + own.channel : nullptr;
+  const float4 w = quad_at(b.shared + b.at.conv_weight + 4 * own.channel);
+  own.for_each_quad(b.length, [&](int q) {
+    const float4 d = b.quad(b.at.d_v, own.channel, q);
+    const float4 after = q == b.length - 1 ? quad_at(b.shared + b.at.d_window + 4 * own.channel)
+                                           : b.quad(b.at.d_v, own.channel, q + 1);
+    float steps[4];
+    unpack(steps, convolve(w, 0, make_float4(0, after.z, after.y, after.x),
+                           make_float4(d.w, d.z, d.y, d.x)));  // time runs the other way
+    const int after_window = 4 * (chunk.first_quad + q) - (b.problem.time - 3);
+    if (after_window > -4 && d_final)
+      for (int j = 0; j < 4; ++j)
+        if (const int k = after_window + j; k >= 0 && k < 3) steps[3 - j] += d_final[k * s.d_inner];
+    b.quad(chunk.x, own.channel, q) = {steps[3], steps[2], steps[1], steps[0]};
+  });
+  __syncwarp();
+  if (own.exists && own.half == 0)
+    quad_at(b.shared + b.at.d_window + 4 * own.channel) = b.quad(b.at.d_v, own.channel, 0);
+}
+
+/// The gradient of the three x before the sequence.
+template <class B>
+__device__ void write_initial_window(const B& b, const SlabThread& own) {
+  if (!own.exists || own.half > 0) return;
+  const float* const weight = b.shared + b.at.conv_weight + 4 * own.channel;
+  for (int k = 0; k < 3; ++k) {
+    float d = 0;
+    for (int j = 0; j <= k; ++j)  // x_{k−3} acts on c_{k−j} through weight j
+      d = fmaf(weight[j], b.row(b.at.d_v, own.channel)[k - j], d);
+    if (b.problem.d_final_state && k >= b.problem.time)
+      d += b.state(b.problem.d_final_state).window[(k - b.problem.time) * b.s.d_inner + own.channel];
+    b.state(b.problem.d_initial_state).window[k * b.s.d_inner + own.channel] = d;
+  }
+}
+
+/// What the threads kept to themselves.
+template <class B, class Carry>
+__device__ void write_channels(const B& b, const ChannelThread<typename B::S>& own, const Carry& carry,
+                               const ScanThread& thread) {
+  const MambaOffsets& of = b.problem.offsets;
+  const auto put = [&](int offset, float half) {
+    const float total = half + __shfl_xor_sync(0xffffffffu, half, 16);
+    if (own.exists && own.half == 0) b.partial[offset] = total;
+  };
+  put(of.D + own.channel, own.d_D);
+  put(of.step_bias + own.channel, own.d_step_bias), put(of.conv_bias + own.channel, own.d_conv_bias);
+#pragma unroll
+  for (int r = 0; r < own.ranks; ++r)
+    if (r < b.s.rank) put(of.step_weight + own.channel * b.s.rank + r, own.d_step_weight[r]);
+#pragma unroll
+  for (int k = 0; k < 4; ++k) put(of.conv_weight + 4 * own.channel + k, own.d_conv_weight[k]);
+  if (!thread.exists) return;
+  float* const d_initial = b.problem.d_initial_state ? b.state(b.problem.d_initial_state).states : nullptr;
+  for_each_state<B::S::states_per_thread>(b.problem.sizes, thread, [&](int l, int i, int channel, int n) {
+    b.partial[of.A_log + channel * b.s.d_state + n] = ln_2 * carry.A[l][i] * carry.d_A[l][i];
+    if (d_initial) d_initial[n * b.s.d_inner + channel] = carry.d_state[l][i];
+  });
+}
+
+template <class B>
+__device__ void walk_slab(const B& b) {
+  const MambaBackward& p = b.problem;
+  const ScanThread thread(b.warp(), b.s.d_inner);
+  ChannelThread<typename B::S> own(b.warp(), b.s.d_inner);
+  ScanCarry<B::S::states_per_thread> carry(b.parameters() + p.offsets.A_log,
+                                           p.d_final_state ? b.state(p.d_final_state).states : nullptr,
+                                           p.sizes, thread);
+  b.meet_all();  // the first chunk is there
+  for (int c = b.chunks(); c-- > 0;) {
+    const Chunk chunk = b.chunk(c);
+    before_scan(b, chunk, own);
+    scan_backward(b, chunk, carry, thread);
+    after_scan(b, chunk, own);
+    b.meet_all();
+    sum_slabs(b, chunk);
+    b.meet_all();
+    convolution_backward(b, chunk, own);
+    b.meet_all();
+    if (!b.overlap) b.meet_all();  // the next chunk is there
+  }
+  if (p.d_initial_state) write_initial_window(b, own);
+  write_channels(b, own, carry, thread);
+}
+
+}  // namespace mac::cuda::backward
