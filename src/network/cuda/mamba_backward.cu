@@ -42,7 +42,7 @@ __device__ void load_parameters(const B& b) {
   copy(b.at.step_weight, from.step_weight, s.d_inner * s.rank),
       copy(b.at.step_bias, from.step_bias, s.d_inner);
   copy(b.at.D, from.D, s.d_inner);
-  fill(b.shared + b.at.d_window, 4 * s.d_inner, 0);
+  fill(b.shared + b.at.d_window, 4 * s.d_inner, 0), fill(b.shared + b.at.zeros, 4 * b.columns.quads, 0);
   fill(b.shared + b.at.d_norm_weight, s.d_model, 0), fill(b.shared + b.at.d_norm_bias, s.d_model, 0);
   fill(b.gradients, b.gradient_at.total, 0);
 }

@@ -30,7 +30,9 @@ struct Layout {
   int out_proj, x_proj, in_proj;  // transposed, in tiles
   int norm_weight, norm_bias, conv_weight, conv_bias, step_weight, step_bias, D;
   int d_window;                               // (d_inner, 4): dc after the chunk
+  int zeros;                                  // (columns)
   int scales;                                 // (columns): of the layer norm
+  int window;                                 // (d_inner, 4): x before the chunk; twice if chunks overlap
   int x, projected, d_h;                      // rows, twice if chunks overlap; z follows x
   int normalised, d_u, v, d_v, gated, delta;  // rows
   int scan_sums;
@@ -49,9 +51,10 @@ struct Layout {
     step_weight = shared.take(s.d_inner * s.rank), step_bias = shared.take(s.d_inner);
     D = shared.take(s.d_inner);
     d_window = shared.take(4 * s.d_inner);
-    scales = shared.take(4 * columns.quads);
+    scales = shared.take(4 * columns.quads), zeros = shared.take(4 * columns.quads);
     const auto rows = [&](int count) { return shared.take(count * columns.stride); };
     const int copies = overlap ? 2 : 1;
+    window = shared.take(copies * 4 * s.d_inner);
     x = rows(copies * 2 * s.d_inner), projected = rows(copies * s.projected()), d_h = rows(copies * s.d_model);
     normalised = rows(s.d_model), d_u = rows(s.d_model);
     v = rows(s.d_inner), d_v = rows(s.d_inner), gated = rows(s.d_inner), delta = rows(s.d_inner);
@@ -66,7 +69,7 @@ struct Layout {
 struct Chunk {
   int number, first_quad;
   int steps;  // that exist
-  int x, z, projected, d_h;
+  int window, x, z, projected, d_h;
 };
 
 /// Tiles of the dense layers, where they are known at compile time.
@@ -145,6 +148,7 @@ struct Block {
     return {number,
             first_quad,
             min(4 * length, problem.time - 4 * first_quad),
+            at.window + odd * 4 * s.d_inner,
             x,
             x + s.d_inner * columns.stride,
             at.projected + odd * s.projected() * columns.stride,

@@ -24,6 +24,16 @@ __device__ void fetch_chunk(const B& b, int number) {
   const TileView tape = b.tape(chunk.first_quad);
   load_rows(b.shared + chunk.x, tape, 2 * s.d_inner, b.columns, team);
   load_rows(b.shared + chunk.projected, tape.skip_rows(2 * s.d_inner), s.projected(), b.columns, team);
+  const float* const initial =
+      b.problem.initial_state ? b.state(b.problem.initial_state).window : nullptr;
+  for (int channel = team.thread; channel < s.d_inner; channel += team.threads) {
+    float* const window = b.shared + chunk.window + 4 * channel;
+    if (number > 0)
+      copy_quad(window, tape.at(0, -1, channel));
+    else
+      for (int k = 0; k < 4; ++k)
+        window[k] = initial && k > 0 ? initial[(k - 1) * s.d_inner + channel] : 0;
+  }
   if (number > 0) {  // the chunk after it shall be in the L2 cache when its turn comes
     const int before = chunk.first_quad - b.length;
     const auto prefetch = [&](const float* from, int floats) {
@@ -57,7 +67,7 @@ __device__ void step_backward(const B& b, const Chunk& chunk) {
   for (int item = team.thread / 4; item < round_up(items, 8); item += team.threads / 4) {
     const int existing = min(item, items - 1), r = existing / b.columns.quads, q = existing % b.columns.quads;
     float4 total = splat(0);
-#pragma unroll 4
+#pragma unroll
     for (int channel = part; channel < s.d_inner; channel += 4)
       total = fma4(b.shared[b.at.step_weight + channel * s.rank + r], b.quad(b.at.delta, channel, q), total);
     total = map4(total, sum_of_four_threads);

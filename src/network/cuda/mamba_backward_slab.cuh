@@ -25,25 +25,14 @@ __device__ float4 step_before_softplus(const B& b, const Chunk& chunk, int chann
   return step;
 }
 
-/// The quad of x before the chunk, for the threads of its first half.
-template <class B>
-__device__ float4 before_chunk(const B& b, const Chunk& chunk, const SlabThread& own) {
-  if (own.half > 0) return splat(0);
-  if (chunk.number > 0)
-    return __ldcg(reinterpret_cast<const float4*>(b.tape(chunk.first_quad).at(0, -1, own.channel)));
-  if (!b.problem.initial_state) return splat(0);
-  const float* const window = b.state(b.problem.initial_state).window + own.channel;
-  return {0, window[0], window[b.s.d_inner], window[2 * b.s.d_inner]};
-}
-
 /// Calls f(quad, x before it, x, convolution) for the thread's quads.
 template <class B, class F>
-__device__ void for_each_convolution(const B& b, const Chunk& chunk, const SlabThread& own, float4 first,
-                                     F f) {
+__device__ void for_each_convolution(const B& b, const Chunk& chunk, const SlabThread& own, F f) {
   const float4 weight = quad_at(b.shared + b.at.conv_weight + 4 * own.channel);
   const float bias = b.shared[b.at.conv_bias + own.channel];
   own.for_each_quad(b.length, [&](int q) {
-    const float4 before = q == 0 ? first : b.quad(chunk.x, own.channel, q - 1),
+    const float4 before = q == 0 ? quad_at(b.shared + chunk.window + 4 * own.channel)
+                                 : b.quad(chunk.x, own.channel, q - 1),
                  x = b.quad(chunk.x, own.channel, q);
     f(q, before, x, convolve(weight, bias, before, x));
   });
@@ -53,12 +42,11 @@ __device__ void for_each_convolution(const B& b, const Chunk& chunk, const SlabT
 template <class B>
 __device__ void before_scan(const B& b, const Chunk& chunk, ChannelThread<typename B::S>& own) {
   const auto& s = b.s;
-  const float4 first = before_chunk(b, chunk, own);
   multiply_tiles<TileC, 1, B::length / 2>(
       b.shared + b.at.out_proj, b.warp(), 1, s.d_inner, s.d_model, b.shared + chunk.d_h, 0, b.columns,
       [&](int channel, int column, float2 sums) { b.pair(b.at.d_v, channel, column) = sums; });
   __syncwarp();
-  for_each_convolution(b, chunk, own, first, [&](int q, float4, float4, float4 c) {
+  for_each_convolution(b, chunk, own, [&](int q, float4, float4, float4 c) {
     const float4 v = map4(c, silu);
     b.quad(b.at.v, own.channel, q) = v;
     b.quad(b.at.delta, own.channel, q) =
@@ -80,7 +68,7 @@ __device__ void scan_backward(const B& b, const Chunk& chunk, Carry& carry, cons
   constexpr int S = B::S::states_per_thread;
   const ScanRows<S, decltype(B::columns)> rows(
       {b.shared + b.at.v, b.shared + chunk.projected, b.shared + b.at.delta, b.shared + b.at.d_v,
-       b.shared + chunk.z, b.shared + b.at.gated, b.shared + b.at.scan_sums},
+       b.shared + chunk.z, b.shared + b.at.gated, b.shared + b.at.scan_sums, b.shared + b.at.zeros},
       b.s.rank, thread);
   const float D = b.shared[b.at.D + thread.channel];
   const auto load = [&](float2(&state)[S], int q) {
@@ -128,7 +116,6 @@ __device__ void sum_slabs(const B& b, const Chunk& chunk) {
 template <class B>
 __device__ void convolution_backward(const B& b, const Chunk& chunk, ChannelThread<typename B::S>& own) {
   const auto& s = b.s;
-  const float4 first = before_chunk(b, chunk, own);
   multiply_tiles<TileC, 1, B::length / 2>(b.shared + b.at.x_proj, b.warp(), 1, s.d_inner, s.projected(),
                                           b.shared + chunk.projected, 0, b.columns,
                                           [&](int channel, int column, float2 sums) {
@@ -136,7 +123,7 @@ __device__ void convolution_backward(const B& b, const Chunk& chunk, ChannelThre
                                             d = {d.x + sums.x, d.y + sums.y};
                                           });
   __syncwarp();
-  for_each_convolution(b, chunk, own, first, [&](int q, float4 before, float4 x, float4 c) {
+  for_each_convolution(b, chunk, own, [&](int q, float4 before, float4 x, float4 c) {
     float4& d = b.quad(b.at.d_v, own.channel, q);
     d = d * map4(c, [](float a) { return silu_slope(a, sigmoid(a)); });
     own.d_conv_weight[0] += sum(d * make_float4(before.y, before.z, before.w, x.x));

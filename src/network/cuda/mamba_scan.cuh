@@ -42,6 +42,7 @@ struct SlabThread {
   template <class F>
   __device__ void for_each_quad(int length, F f) const {
     if (!exists) return;
+#pragma unroll 2
     for (int k = 0; k < length / 2; ++k) f(half * (length / 2) + k);
   }
 };

@@ -60,6 +60,7 @@ struct ScanBackward {
   float *delta, *d_p;      // become dΔ and dv
   float *gate, *d_gate;    // silu(z) becomes dz; d_gated · silu'(z) becomes the gated output
   float* sums;             // (slab, quad, row of B and C, 4): each slab's part of dB and dC
+  float* zeros;            // a row of them
 };
 
 template <int S, class Columns>
@@ -74,7 +75,8 @@ struct ScanRows {
 #pragma unroll
     for (int l = 0; l < 2; ++l) {
       const int row = thread.own(l) * columns.stride;
-      v[l] = in.v + row, delta[l] = in.delta + row, d[l] = in.d_p + row;
+      v[l] = in.v + row;
+      delta[l] = thread.exists ? in.delta + row : in.zeros, d[l] = thread.exists ? in.d_p + row : in.zeros;
     }
     gate = in.gate + thread.channel * columns.stride, d_gate = in.d_gate + thread.channel * columns.stride;
     sums = in.sums + thread.slab * columns.length * 32 * S;
@@ -89,11 +91,10 @@ __device__ void scan_quad_backward(const ScanRows<S, Columns>& rows, int q, cons
   float delta[2][4], input[2][4], d[2][4];
 #pragma unroll
   for (int l = 0; l < 2; ++l) {
-    const float4 zero = splat(0);
-    const float4 step = thread.exists ? quad_at(rows.delta[l] + 4 * q) : zero;
+    const float4 step = quad_at(rows.delta[l] + 4 * q);
     unpack(delta[l], step);
     unpack(input[l], step * quad_at(rows.v[l] + 4 * q));
-    unpack(d[l], thread.exists ? quad_at(rows.d[l] + 4 * q) : zero);
+    unpack(d[l], quad_at(rows.d[l] + 4 * q));
   }
 
   float from_decay[2][4] = {}, from_input[2][4] = {}, p[2][4] = {};  // Σ_n A exp(ΔA) s g, Σ_n B g, Σ_n C s
