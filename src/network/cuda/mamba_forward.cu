@@ -2,8 +2,11 @@
 // for each chunk of time it takes h through layer norm, in_proj, convolution, x_proj, dt_proj, scan, gate and
 // out_proj without leaving shared memory. The equations are in network/reference_mamba.hpp.
 //
-// A warp owns a slab of 16 channels: what concerns single channels stays within it, and the block meets only
-// where channels mix. While these warps scan, the others bring in the next chunk and normalise it.
+// A warp owns a slab of 16 channels, within which everything stays that concerns single channels. Helper warps
+// do what lies before and after, a chunk behind or ahead:
+//
+//   slabs      | in_proj, convolution, x_proj (c) | Δ, scan (c)                  | in_proj (c + 1)
+//   helpers    | out_proj (c − 1)                 | fetch h, layer norm (c + 1)  | out_proj (c)
 #include "network/cuda/mamba_scan.cuh"
 #include "network/cuda/pipeline.cuh"
 #include "network/cuda/tensor_cores.cuh"
@@ -16,8 +19,8 @@ namespace {
 struct Layout {
   int in_proj, x_proj, out_proj;  // in tiles; in_proj's x and z each fill whole tiles
   int norm_weight, norm_bias, conv_weight, conv_bias, step_weight, step_bias, D;
-  int window;                 // (d_inner, 4): the quad of x before the chunk
-  int u, x, z, v, projected;  // rows. u is LN(h); Δ, then the gated output, take the place of x
+  int window;                        // (d_inner, 4): the quad of x before the chunk
+  int u, x, z, v, gated, projected;  // rows. u is LN(h); Δ takes the place of x
   int total;
 
   template <class Sizes, class Columns>
@@ -33,7 +36,7 @@ struct Layout {
     window = shared.take(s.d_inner * 4);
     const auto rows = [&](int count) { return shared.take(count * columns.stride); };
     u = rows(s.d_model), x = rows(s.d_inner), z = rows(s.d_inner), v = rows(s.d_inner);
-    projected = rows(s.projected());
+    gated = rows(s.d_inner), projected = rows(s.projected());
     total = shared.used;
   }
 };
@@ -50,6 +53,7 @@ template <class C, class Sizes, int W>
 struct Block {
   static constexpr C columns{};
   static constexpr int length = C::length, warps = W;
+  static constexpr int x_proj_width = width_for<C>(W - 1), out_proj_width = width_for<C>(1) > 2 ? 2 : width_for<C>(1);
   using S = Sizes;
   const MambaForward& problem;
   const Sizes s;
@@ -64,10 +68,12 @@ struct Block {
     return *reinterpret_cast<float2*>(row(rows, r) + column);
   }
   __device__ int warp() const { return static_cast<int>(threadIdx.x / 32); }
+  __device__ Team slabs() const { return {static_cast<int>(threadIdx.x), 32 * s.slabs()}; }
   /// The warps without a slab.
-  __device__ Team spare() const {
+  __device__ Team helpers() const {
     return {static_cast<int>(threadIdx.x) - 32 * s.slabs(), 32 * (warps - s.slabs())};
   }
+  __device__ void meet_all() const { meet<1>(32 * warps); }
   __device__ const float* parameters() const {
     return problem.parameters + stage.model * problem.parameter_count + problem.first_block +
            static_cast<size_t>(stage.layer) * problem.offsets.size;
@@ -78,6 +84,7 @@ struct Block {
   __device__ StateOfLayer state(const float* of) const {
     return StateOfLayer::of(of, sequence, stage.layer, problem.layers, problem.sizes);
   }
+  __device__ int chunks() const { return (problem.quads + length - 1) / length; }
   __device__ TileView h(int layer, int first_quad) const {
     return {problem.h + layer * problem.h_layer_stride +
                 (static_cast<size_t>(sequence) * problem.quads + first_quad) * s.d_model * 4,
@@ -123,19 +130,17 @@ __device__ void load_parameters(const B& b) {
     b.shared[b.at.window + i] = before && i % 4 > 0 ? before[(i % 4 - 1) * s.d_inner + i / 4] : 0;
 }
 
-/// The warps without a slab: u = LN(h) of a chunk, as soon as the layer before has it.
+/// Helpers: u = LN(h) of a chunk, as soon as the layer before has it.
 template <class B>
 __device__ void load_chunk(const B& b, int c) {
-  const Team team = b.spare();
-  const auto meet = [&] { asm volatile("bar.sync 1, %0;" ::"r"(team.threads) : "memory"); };
+  const Team team = b.helpers();
   if (team.thread == 0) wait_for_upstream(b.stage, c);
-  meet();
+  meet<2>(team.threads);
   load_rows(b.shared + b.at.u, b.h(b.stage.layer, c * b.length), b.s.d_model, b.columns, team);
   wait_for_copies();
-  meet();
+  meet<2>(team.threads);
   normalise(nullptr, b.shared + b.at.u, b.s.d_model, b.columns, team, [&](int i, int column, float n) {
-    b.row(b.at.u, i)[column] =
-        fmaf(b.shared[b.at.norm_weight + i], n, b.shared[b.at.norm_bias + i]);
+    b.row(b.at.u, i)[column] = fmaf(b.shared[b.at.norm_weight + i], n, b.shared[b.at.norm_bias + i]);
   });
 }
 
@@ -180,12 +185,12 @@ __device__ void in_proj_and_convolution(const B& b, const Chunk& chunk, const Sl
 template <class B>
 __device__ void x_proj(const B& b, const Chunk& chunk) {
   const TileView tape = b.tape(chunk.first_quad).skip_rows(2 * b.s.d_inner);
-  multiply_all_tiles<RoundedTileC, B::warps>(b.shared + b.at.x_proj, b.s.projected(), b.s.d_inner,
-                                             b.shared + b.at.v, b.columns,
-                                             [&](int o, int column, float2 sums) {
-                                               b.pair(b.at.projected, o, column) = sums;
-                                               if (b.problem.tape) store_pair(tape, o, column, sums);
-                                             });
+  multiply_all_tiles<RoundedTileC, B::x_proj_width>(b.shared + b.at.x_proj, b.s.projected(), b.s.d_inner,
+                                                    b.shared + b.at.v, b.columns, b.slabs(),
+                                                    [&](int o, int column, float2 sums) {
+                                                      b.pair(b.at.projected, o, column) = sums;
+                                                      if (b.problem.tape) store_pair(tape, o, column, sums);
+                                                    });
 }
 
 /// Δ of the warp's slab.
@@ -211,6 +216,7 @@ __device__ void scan_forward(const B& b, const Chunk& chunk, const float (&A)[2]
   float* const delta_rows[2] = {b.row(b.at.x, thread.own(0)), b.row(b.at.x, thread.own(1))};
   const int v_from_delta = b.at.v - b.at.x;
   const float* const z_row = b.row(b.at.z, thread.channel);
+  float* const gated_row = b.row(b.at.gated, thread.channel);
   const float D = b.shared[b.at.D + thread.channel];
   float* checkpoint = b.problem.checkpoints
                           ? b.problem.checkpoints +
@@ -244,35 +250,77 @@ __device__ void scan_forward(const B& b, const Chunk& chunk, const float (&A)[2]
         }
     }
     const float2 sums = sum_over_states(p, thread.group);
-    __syncwarp();
     if (!thread.exists) continue;
     const int step = 4 * q + thread.first_step();
     const float2 z = *reinterpret_cast<const float2*>(z_row + step);
     const float2 kept_v = *reinterpret_cast<const float2*>(delta_rows[0] + v_from_delta + step);
-    *reinterpret_cast<float2*>(delta_rows[0] + step) = {fmaf(D, kept_v.x, sums.x) * silu(z.x),
+    *reinterpret_cast<float2*>(gated_row + step) = {fmaf(D, kept_v.x, sums.x) * silu(z.x),
                                                         fmaf(D, kept_v.y, sums.y) * silu(z.y)};
   }
 }
 
-/// h + out_proj, to the next layer.
+/// Helpers: h + out_proj, to the next layer.
 template <class B>
-__device__ void out_proj(const B& b, const Chunk& chunk) {
-  const TileView from = b.h(b.stage.layer, chunk.first_quad), to = b.h(b.stage.layer + 1, chunk.first_quad);
-  multiply_all_tiles<RoundedTileC, B::warps>(
-      b.shared + b.at.out_proj, b.s.d_model, b.s.d_inner, b.shared + b.at.x, b.columns,
+__device__ void out_proj(const B& b, int c) {
+  const Team team = b.helpers();
+  const TileView from = b.h(b.stage.layer, c * b.length), to = b.h(b.stage.layer + 1, c * b.length);
+  multiply_all_tiles<RoundedTileC, B::out_proj_width>(
+      b.shared + b.at.out_proj, b.s.d_model, b.s.d_inner, b.shared + b.at.gated, b.columns, team,
       [&](int o, int column, float2 sums) {
         if (!from.has(0, column / 4)) return;
-        const float2 h =
-            __ldcg(reinterpret_cast<const float2*>(from.at(0, column / 4, o) + column % 4));
+        const float2 h = __ldcg(reinterpret_cast<const float2*>(from.at(0, column / 4, o) + column % 4));
         store_pair(to, o, column, {h.x + sums.x, h.y + sums.y});
       });
+  meet<2>(team.threads);
+  if (team.thread == 0) publish_to_downstream(b.stage, c + 1);
+}
+
+template <class B>
+__device__ void walk_slab(const B& b) {
+  constexpr int states = B::S::states_per_thread;
+  const MambaForward& p = b.problem;
+  const ScanThread thread(b.warp(), b.s.d_inner);
+  const SlabThread own(b.warp(), b.s.d_inner);
+  float A[2][states], state[2][states] = {};
+  load_decay(A, b.parameters() + p.offsets.A_log, p.sizes, thread);
+  if (p.initial_state)
+    for_each_state<states>(p.sizes, thread, [&](int l, int i, int channel, int n) {
+      state[l][i] = b.state(p.initial_state).states[n * b.s.d_inner + channel];
+    });
+  b.meet_all();  // the first chunk is there
+  for (int c = 0; c < b.chunks(); ++c) {
+    const Chunk chunk{c * b.length, min(4 * b.length, p.time - 4 * c * b.length), c + 1 == b.chunks()};
+    in_proj_and_convolution(b, chunk, own);
+    meet<3>(b.slabs().threads);
+    x_proj(b, chunk);
+    b.meet_all();
+    step_sizes(b, chunk, own);
+    scan_forward(b, chunk, A, state, thread);
+    b.meet_all();
+  }
+  if (p.final_state && thread.exists)
+    for_each_state<states>(p.sizes, thread, [&](int l, int i, int channel, int n) {
+      b.state(p.final_state).states[n * b.s.d_inner + channel] = state[l][i];
+    });
+}
+
+template <class B>
+__device__ void walk_helper(const B& b) {
+  load_chunk(b, 0);
+  b.meet_all();
+  for (int c = 0; c < b.chunks(); ++c) {
+    if (c > 0) out_proj(b, c - 1);
+    b.meet_all();
+    if (c + 1 < b.chunks()) load_chunk(b, c + 1);
+    b.meet_all();
+  }
+  out_proj(b, b.chunks() - 1);
 }
 
 template <class Sizes, class C, int THREADS, int BLOCKS>
 __global__ void __launch_bounds__(THREADS, BLOCKS) mamba_forward_kernel(const MambaForward problem) {
   extern __shared__ float4 shared_quads[];
   __shared__ int shared_ticket;
-  constexpr int length = C::length, states = Sizes::states_per_thread;
   const Stage stage = take_stage({problem.counters, problem.counters + 1}, problem.batch, problem.layers,
                                  Direction::forward, &shared_ticket);
   const Block<C, Sizes, THREADS / 32> b{problem,
@@ -281,42 +329,12 @@ __global__ void __launch_bounds__(THREADS, BLOCKS) mamba_forward_kernel(const Ma
                                         reinterpret_cast<float*>(shared_quads),
                                         stage,
                                         stage.model * problem.batch + stage.group};
-  const bool has_slab = b.warp() < b.s.slabs();
-  const ScanThread thread(b.warp(), b.s.d_inner);
-  const SlabThread own(b.warp(), b.s.d_inner);
-  float A[2][states], state[2][states] = {};
-  load_decay(A, b.parameters() + problem.offsets.A_log, problem.sizes, thread);
-  if (problem.initial_state)
-    for_each_state<states>(problem.sizes, thread, [&](int l, int i, int channel, int n) {
-      state[l][i] = b.state(problem.initial_state).states[n * b.s.d_inner + channel];
-    });
   load_parameters(b);
   __syncthreads();
-  if (!has_slab) load_chunk(b, 0);
-  __syncthreads();
-
-  const int chunks = (problem.quads + length - 1) / length;
-  for (int c = 0; c < chunks; ++c) {
-    const Chunk chunk{c * length, min(4 * length, problem.time - 4 * c * length), c + 1 == chunks};
-    if (has_slab) in_proj_and_convolution(b, chunk, own);
-    __syncthreads();
-    x_proj(b, chunk);
-    __syncthreads();
-    if (has_slab) {
-      step_sizes(b, chunk, own);
-      scan_forward(b, chunk, A, state, thread);
-    } else if (!chunk.last) {
-      load_chunk(b, c + 1);
-    }
-    __syncthreads();
-    out_proj(b, chunk);
-    publish_chunks(stage, c + 1);
-  }
-
-  if (has_slab && problem.final_state && thread.exists)
-    for_each_state<states>(problem.sizes, thread, [&](int l, int i, int channel, int n) {
-      b.state(problem.final_state).states[n * b.s.d_inner + channel] = state[l][i];
-    });
+  if (b.warp() < b.s.slabs())
+    walk_slab(b);
+  else
+    walk_helper(b);
 }
 
 using ForwardVariant = Variant<void (*)(MambaForward), MambaSizes>;
@@ -344,9 +362,9 @@ constexpr ForwardVariant fixed() {
 }
 
 /// Three small blocks a multiprocessor hide each other's latencies; larger networks take one to themselves.
-const ForwardVariant variants[] = {fixed<22, 12, 16, 128, 3>(),
-                                   fixed<24, 12, 16, 128, 2>(),
-                                   fixed<10, 16, 16, 128, 3>(),
+const ForwardVariant variants[] = {fixed<22, 12, 12, 128, 3>(),
+                                   fixed<24, 12, 12, 128, 2>(),
+                                   fixed<10, 16, 16, 96, 3>(),
                                    fixed<63, 16, 8, 384, 1>(),
                                    variant<AnyMambaSizes<4>, 8, 128, 3>(),
                                    variant<AnyMambaSizes<4>, 8, 384, 1>(),

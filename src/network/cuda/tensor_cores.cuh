@@ -188,16 +188,25 @@ __device__ void multiply_tiles(const float* weight, int out_tile, int tile_step,
       });
 }
 
-/// A dense layer spread over the block's warps, as above.
-template <class Tile, int WARPS, class Columns, class Finish>
+/// A dense layer spread over some warps, as above.
+template <class Tile, int WIDTH, class Columns, class Finish>
 __device__ void multiply_all_tiles(const float* weight, int n_out, int n_in, const float* in, Columns columns,
-                                   Finish finish) {
-  constexpr int column_tiles = Columns::quads / 2, width = column_tiles % WARPS == 0 ? column_tiles / WARPS : 1,
-                parts = column_tiles / width;
+                                   Team team, Finish finish) {
+  constexpr int parts = Columns::quads / 2 / WIDTH;
+  static_assert(8 * WIDTH * parts == 4 * Columns::quads);
   const int units = (tiles_of(n_out, 16) + 1) / 2 * parts;
-  for (int unit = threadIdx.x / 32; unit < units; unit += WARPS)
-    multiply_tiles<Tile, 2, width>(weight, unit / parts * 2, 1, n_out, n_in, in, unit % parts * width * 8,
+  for (int unit = team.thread / 32; unit < units; unit += team.threads / 32)
+    multiply_tiles<Tile, 2, WIDTH>(weight, unit / parts * 2, 1, n_out, n_in, in, unit % parts * WIDTH * 8,
                                    columns, finish);
+}
+
+/// The most column tiles that fit WIDTH, if `warps` warps share them.
+template <class Columns>
+__host__ __device__ constexpr int width_for(int warps) {
+  constexpr int tiles = Columns::quads / 2;
+  for (int width : {4, 2})
+    if (tiles % width == 0 && tiles / width >= warps) return width;
+  return 1;
 }
 
 /// Floats that load_right_tiles fills.
