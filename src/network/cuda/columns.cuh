@@ -286,6 +286,14 @@ __device__ void for_each_column(Columns columns, Team team, F f) {
     f(min(column, count - 1), team.thread % 4, column < count);
 }
 
+/// f(channel) for the channels of one of a column's four threads.
+template <class F>
+__device__ void for_each_channel(int part, int count, F f) {
+#pragma unroll
+  for (int k = 0; k < (count + 3) / 4; ++k)
+    if (part + 4 * k < count) f(part + 4 * k);
+}
+
 __device__ inline float sum_of_four_threads(float value) {
   value += __shfl_xor_sync(0xffffffffu, value, 1);
   return value + __shfl_xor_sync(0xffffffffu, value, 2);
@@ -299,18 +307,18 @@ __device__ void normalise(float* scales, const float* in, int count, Columns col
   const float share = 1.0f / static_cast<float>(count);
   for_each_column(columns, team, [&](int column, int part, bool exists) {
     float total = 0;
-    for (int i = part; i < count; i += 4) total += in[i * columns.stride + column];
+    for_each_channel(part, count, [&](int i) { total += in[i * columns.stride + column]; });
     const float mean = sum_of_four_threads(total) * share;
     float squares = 0;
-    for (int i = part; i < count; i += 4) {
+    for_each_channel(part, count, [&](int i) {
       const float difference = in[i * columns.stride + column] - mean;
       squares = fmaf(difference, difference, squares);
-    }
+    });
     const float scale = rsqrtf(fmaf(sum_of_four_threads(squares), share, 1e-5f));
     if (!exists) return;
     if (scales && part == 0) scales[column] = scale;
-    for (int i = part; i < count; i += 4)
-      finish(i, column, (in[i * columns.stride + column] - mean) * scale);
+    for_each_channel(part, count,
+                     [&](int i) { finish(i, column, (in[i * columns.stride + column] - mean) * scale); });
   });
 }
 
@@ -332,20 +340,21 @@ __device__ void layer_norm_backward(const float* d_out, const float* normalised,
   const float share = 1.0f / static_cast<float>(count);
   for_each_column(columns, team, [&](int column, int part, bool exists) {
     float total = 0, total_normalised = 0;
-    for (int i = part; i < count; i += 4) {
+    for_each_channel(part, count, [&](int i) {
       const float g = __fmul_rn(weight[i], d_out[i * columns.stride + column]);
       total += g;
       total_normalised = fmaf(g, normalised[i * columns.stride + column], total_normalised);
-    }
+    });
     const float mean = sum_of_four_threads(total) * share;
     const float mean_normalised = sum_of_four_threads(total_normalised) * share;
     if (!exists) return;
-    for (int i = part; i < count; i += 4) {
+    const float scale = scales[column];
+    for_each_channel(part, count, [&](int i) {
       const int at = i * columns.stride + column;
       const float g =
           __fmul_rn(weight[i], d_out[at]);  // rounded, as in the mean: one channel has no gradient
-      finish(i, column, scales[column] * (g - mean - normalised[at] * mean_normalised));
-    }
+      finish(i, column, scale * (g - mean - normalised[at] * mean_normalised));
+    });
   });
 }
 

@@ -11,7 +11,7 @@ inline constexpr int most_ranks = 6;  // of networks whose weights fit shared me
 
 /// Places of the weight gradients that are summed in memory, in floats.
 struct GradientLayout {
-  int out_proj, x_proj, in_proj;  // (d_inner, d_model), (d_inner, projected), (2 d_inner, d_model)
+  int out_proj, x_proj, in_proj_x, in_proj_z;  // (d_inner, d_model), (d_inner, projected), (d_inner, d_model)
   int total;
 
   /// held: those of out_proj and x_proj are summed in registers.
@@ -20,7 +20,8 @@ struct GradientLayout {
     SharedLayout memory;
     out_proj = memory.take(held ? 0 : tile_floats(s.d_inner, s.d_model));
     x_proj = memory.take(held ? 0 : tile_floats(s.d_inner, s.projected()));
-    in_proj = memory.take(tile_floats(2 * s.d_inner, s.d_model));
+    in_proj_x = memory.take(tile_floats(s.d_inner, s.d_model));
+    in_proj_z = memory.take(tile_floats(s.d_inner, s.d_model));
     total = memory.used;
   }
 };
@@ -33,7 +34,7 @@ struct Layout {
   int zeros;                                  // (columns)
   int scales;                                 // (columns): of the layer norm
   int window;                                 // (d_inner, 4): x before the chunk; twice if chunks overlap
-  int x, projected, d_h;                      // rows, twice if chunks overlap; z follows x
+  int tape, d_h;                              // rows, twice if chunks overlap; the tape is x, z, projected
   int normalised, d_u, v, d_v, gated, delta;  // rows
   int scan_sums;
   int d_norm_weight, d_norm_bias;
@@ -55,7 +56,7 @@ struct Layout {
     const auto rows = [&](int count) { return shared.take(count * columns.stride); };
     const int copies = overlap ? 2 : 1;
     window = shared.take(copies * 4 * s.d_inner);
-    x = rows(copies * 2 * s.d_inner), projected = rows(copies * s.projected()), d_h = rows(copies * s.d_model);
+    tape = rows(copies * s.tape_rows()), d_h = rows(copies * s.d_model);
     normalised = rows(s.d_model), d_u = rows(s.d_model);
     v = rows(s.d_inner), d_v = rows(s.d_inner), gated = rows(s.d_inner), delta = rows(s.d_inner);
     scan_sums = shared.take(s.slabs() * columns.length * 32 * s.states_per_thread);
@@ -144,14 +145,14 @@ struct Block {
   __device__ int chunks() const { return (problem.quads + length - 1) / length; }
   __device__ Chunk chunk(int number) const {
     const int first_quad = number * length, odd = overlap ? number % 2 : 0;
-    const int x = at.x + odd * 2 * s.d_inner * columns.stride;
+    const int x = at.tape + odd * s.tape_rows() * columns.stride;
     return {number,
             first_quad,
             min(4 * length, problem.time - 4 * first_quad),
             at.window + odd * 4 * s.d_inner,
             x,
             x + s.d_inner * columns.stride,
-            at.projected + odd * s.projected() * columns.stride,
+            x + 2 * s.d_inner * columns.stride,
             at.d_h + odd * s.d_model * columns.stride};
   }
 };

@@ -22,8 +22,7 @@ __device__ void fetch_chunk(const B& b, int number) {
   const Team team = b.helpers();
   const Chunk chunk = b.chunk(number);
   const TileView tape = b.tape(chunk.first_quad);
-  load_rows(b.shared + chunk.x, tape, 2 * s.d_inner, b.columns, team);
-  load_rows(b.shared + chunk.projected, tape.skip_rows(2 * s.d_inner), s.projected(), b.columns, team);
+  load_rows(b.shared + chunk.x, tape, s.tape_rows(), b.columns, team);
   const float* const initial =
       b.problem.initial_state ? b.state(b.problem.initial_state).window : nullptr;
   for (int channel = team.thread; channel < s.d_inner; channel += team.threads) {
@@ -91,10 +90,11 @@ __device__ void slab_gradients(const B& b, const Chunk& chunk, HeldGradients<B>&
   } else {
     const Team team = b.helpers();
     for (int slab = team.thread / 32; slab < s.slabs(); slab += team.threads / 32) {
-      add_outer_product(b.gradients + b.gradient_at.out_proj, gated, slab, s.d_inner, s.d_model, b.columns,
-                        d_h);
-      add_outer_product(b.gradients + b.gradient_at.x_proj, v, slab, s.d_inner, s.projected(), b.columns,
-                        d_projected);
+      float *const out_proj[1] = {b.gradients + b.gradient_at.out_proj},
+                   *const x_proj[1] = {b.gradients + b.gradient_at.x_proj};
+      const float *const left_out[1] = {gated}, *const left_x[1] = {v};
+      add_outer_products(out_proj, left_out, slab, s.d_inner, s.d_model, b.columns, d_h);
+      add_outer_products(x_proj, left_x, slab, s.d_inner, s.projected(), b.columns, d_projected);
     }
   }
 }
@@ -122,22 +122,16 @@ __device__ void input_backward(const B& b, const Chunk& chunk) {
   if (team.thread == 0) publish_to_downstream(b.stage, b.chunks() - chunk.number);
 }
 
-/// The gradients of in_proj and the layer norm.
+/// The gradients of the layer norm.
 template <class B>
-__device__ void input_gradients(const B& b, const Chunk& chunk) {
-  const auto& s = b.s;
+__device__ void norm_gradients(const B& b) {
   const Team team = b.helpers();
-  for (int tile = team.thread / 32; tile < tiles_of(2 * s.d_inner, 16); tile += team.threads / 32)
-    add_outer_product(b.gradients + b.gradient_at.in_proj, b.shared + chunk.x, tile, 2 * s.d_inner, s.d_model,
-                      b.columns, [&](int n, int column) {
-                        return fmaf(b.shared[b.at.norm_weight + n], b.row(b.at.normalised, n)[column],
-                                    b.shared[b.at.norm_bias + n]);
-                      });
-  for (int i = team.thread; i < s.d_model; i += team.threads) {
+  for (int i = team.thread; i < b.s.d_model; i += team.threads) {
     float weight = 0, bias = 0;
+#pragma unroll
     for (int q = 0; q < b.columns.quads; ++q) {
-      weight += sum(b.quad(b.at.d_u, i, q) * b.quad(b.at.normalised, i, q));
-      bias += sum(b.quad(b.at.d_u, i, q));
+      const float4 d = b.quad(b.at.d_u, i, q);
+      weight += sum(d * b.quad(b.at.normalised, i, q)), bias += sum(d);
     }
     b.shared[b.at.d_norm_weight + i] += weight, b.shared[b.at.d_norm_bias + i] += bias;
   }
@@ -173,7 +167,7 @@ __device__ void walk_helper(const B& b) {
   const auto finish = [&](int c) {
     const Chunk chunk = b.chunk(c);
     input_backward(b, chunk);
-    input_gradients(b, chunk);
+    norm_gradients(b);
   };
   fetch_chunk(b, chunks - 1);
   wait_for_copies();

@@ -44,7 +44,7 @@ __device__ void before_scan(const B& b, const Chunk& chunk, ChannelThread<typena
   const auto& s = b.s;
   multiply_tiles<TileC, 1, B::length / 2>(
       b.shared + b.at.out_proj, b.warp(), 1, s.d_inner, s.d_model, b.shared + chunk.d_h, 0, b.columns,
-      [&](int channel, int column, float2 sums) { b.pair(b.at.d_v, channel, column) = sums; });
+      [&](int channel, int first, int c, float2 sums) { b.pair(b.at.d_v, channel, first + c) = sums; });
   __syncwarp();
   for_each_convolution(b, chunk, own, [&](int q, float4, float4, float4 c) {
     const float4 v = map4(c, silu);
@@ -63,27 +63,30 @@ __device__ void before_scan(const B& b, const Chunk& chunk, ChannelThread<typena
   __syncwarp();
 }
 
-template <class B, class Carry>
-__device__ void scan_backward(const B& b, const Chunk& chunk, Carry& carry, const ScanThread& thread) {
-  constexpr int S = B::S::states_per_thread;
+/// The states before quad q of the chunk.
+template <class B, int S>
+__device__ void fetch_states(const B& b, const Chunk& chunk, int q, float2 (&states)[S]) {
+  if (4 * q < chunk.steps)
+    return load_checkpoint(states, b.checkpoint(chunk.first_quad + q) + b.warp() * 64 * S);
+#pragma unroll
+  for (float2& pair : states) pair = {0, 0};
+}
+
+/// `states` are those before the chunk's last quad.
+template <class B, int S>
+__device__ void scan_backward(const B& b, const Chunk& chunk, float2 (&states)[S], ScanCarry<S>& carry,
+                              const ScanThread& thread) {
   const ScanRows<S, decltype(B::columns)> rows(
       {b.shared + b.at.v, b.shared + chunk.projected, b.shared + b.at.delta, b.shared + b.at.d_v,
        b.shared + chunk.z, b.shared + b.at.gated, b.shared + b.at.scan_sums, b.shared + b.at.zeros},
       b.s.rank, thread);
   const float D = b.shared[b.at.D + thread.channel];
-  const auto load = [&](float2(&state)[S], int q) {
-    if (4 * q < chunk.steps)
-      return load_checkpoint(state, b.checkpoint(chunk.first_quad + q) + thread.slab * 64 * S);
-#pragma unroll
-    for (float2& pair : state) pair = {0, 0};
-  };
-  float2 state[S], next[S];
-  load(next, b.length - 1);
   for (int q = b.length; q-- > 0;) {
+    float2 before[S];
+    if (q > 0) fetch_states(b, chunk, q - 1, before);
+    scan_quad_backward(rows, q, states, carry, D, thread);
 #pragma unroll
-    for (int i = 0; i < S; ++i) state[i] = next[i];
-    if (q > 0) load(next, q - 1);
-    scan_quad_backward(rows, q, state, carry, D, thread);
+    for (int i = 0; i < S; ++i) states[i] = before[i];
   }
   __syncwarp();
 }
@@ -118,8 +121,8 @@ __device__ void convolution_backward(const B& b, const Chunk& chunk, ChannelThre
   const auto& s = b.s;
   multiply_tiles<TileC, 1, B::length / 2>(b.shared + b.at.x_proj, b.warp(), 1, s.d_inner, s.projected(),
                                           b.shared + chunk.projected, 0, b.columns,
-                                          [&](int channel, int column, float2 sums) {
-                                            float2& d = b.pair(b.at.d_v, channel, column);
+                                          [&](int channel, int column, int c, float2 sums) {
+                                            float2& d = b.pair(b.at.d_v, channel, column + c);
                                             d = {d.x + sums.x, d.y + sums.y};
                                           });
   __syncwarp();
@@ -152,6 +155,17 @@ __device__ void convolution_backward(const B& b, const Chunk& chunk, ChannelThre
   __syncwarp();
   if (own.exists && own.half == 0)
     quad_at(b.shared + b.at.d_window + 4 * own.channel) = b.quad(b.at.d_v, own.channel, 0);
+}
+
+/// The gradient of in_proj for the slab's x and z.
+template <class B>
+__device__ void in_proj_gradient(const B& b, const Chunk& chunk) {
+  float* const sums[2] = {b.gradients + b.gradient_at.in_proj_x, b.gradients + b.gradient_at.in_proj_z};
+  const float* const rows[2] = {b.shared + chunk.x, b.shared + chunk.z};
+  add_outer_products(sums, rows, b.warp(), b.s.d_inner, b.s.d_model, b.columns, [&](int n, int column) {
+    return fmaf(b.shared[b.at.norm_weight + n], b.row(b.at.normalised, n)[column],
+                b.shared[b.at.norm_bias + n]);
+  });
 }
 
 /// The gradient of the three x before the sequence.
@@ -204,13 +218,16 @@ __device__ void walk_slab(const B& b) {
   b.meet_all();  // the first chunk is there
   for (int c = b.chunks(); c-- > 0;) {
     const Chunk chunk = b.chunk(c);
+    float2 states[B::S::states_per_thread];
+    fetch_states(b, chunk, b.length - 1, states);
     before_scan(b, chunk, own);
-    scan_backward(b, chunk, carry, thread);
+    scan_backward(b, chunk, states, carry, thread);
     after_scan(b, chunk, own);
     b.meet_all();
     sum_slabs(b, chunk);
     b.meet_all();
     convolution_backward(b, chunk, own);
+    in_proj_gradient(b, chunk);
     b.meet_all();
     if (!b.overlap) b.meet_all();  // the next chunk is there
   }

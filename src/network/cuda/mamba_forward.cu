@@ -46,6 +46,8 @@ struct Chunk {
   int first_quad;  // in time
   int steps;       // that exist, at most 4 · length
   bool last;
+
+  __device__ int stored_steps() const { return (steps + 3) / 4 * 4; }  // tensors have whole quads
 };
 
 /// What a block knows about itself.
@@ -96,10 +98,9 @@ struct Block {
   }
 };
 
-/// Two steps of a row to device memory.
-__device__ inline void store_pair(const TileView& tensor, int row, int column, float2 values) {
-  if (tensor.has(0, column / 4))
-    __stcg(reinterpret_cast<float2*>(tensor.at(0, column / 4, row) + column % 4), values);
+/// Steps first + c and the next of a row in device memory; `first` is a multiple of four.
+__device__ inline float2* pair_at(const TileView& tensor, int row, int first, int c) {
+  return reinterpret_cast<float2*>(tensor.data + first * tensor.rows + c / 4 * (4 * tensor.rows) + 4 * row + c % 4);
 }
 
 template <class B>
@@ -154,11 +155,13 @@ __device__ void in_proj_and_convolution(const B& b, const Chunk& chunk, const Sl
   for (int tile = 0; tile < column_tiles; tile += width)
     multiply_tiles<RoundedTileC, 2, width>(
         b.shared + b.at.in_proj, b.warp(), s.slabs(), 32 * s.slabs(), s.d_model, b.shared + b.at.u, 8 * tile,
-        b.columns, [&](int o, int column, float2 sums) {
-          const int half = o / (16 * s.slabs()), channel = o % (16 * s.slabs());
+        b.columns, [&](int o, int first, int c, float2 sums) {
+          const bool is_x = o < 16 * s.slabs();
+          const int channel = is_x ? o : o - 16 * s.slabs();
           if (channel >= s.d_inner) return;
-          b.pair(half == 0 ? b.at.x : b.at.z, channel, column) = sums;
-          if (b.problem.tape) store_pair(tape, half * s.d_inner + channel, column, sums);
+          b.pair(is_x ? b.at.x : b.at.z, channel, first + c) = sums;
+          if (b.problem.tape && first + c < chunk.stored_steps())
+            __stcg(pair_at(tape, is_x ? channel : s.d_inner + channel, first, c), sums);
         });
   __syncwarp();
   float4& window = quad_at(b.shared + b.at.window + 4 * own.channel);
@@ -187,9 +190,10 @@ __device__ void x_proj(const B& b, const Chunk& chunk) {
   const TileView tape = b.tape(chunk.first_quad).skip_rows(2 * b.s.d_inner);
   multiply_all_tiles<RoundedTileC, B::x_proj_width>(b.shared + b.at.x_proj, b.s.projected(), b.s.d_inner,
                                                     b.shared + b.at.v, b.columns, b.slabs(),
-                                                    [&](int o, int column, float2 sums) {
-                                                      b.pair(b.at.projected, o, column) = sums;
-                                                      if (b.problem.tape) store_pair(tape, o, column, sums);
+                                                    [&](int o, int first, int c, float2 sums) {
+                                                      b.pair(b.at.projected, o, first + c) = sums;
+                                                      if (b.problem.tape && first + c < chunk.stored_steps())
+                                                        __stcg(pair_at(tape, o, first, c), sums);
                                                     });
 }
 
@@ -266,10 +270,10 @@ __device__ void out_proj(const B& b, int c) {
   const TileView from = b.h(b.stage.layer, c * b.length), to = b.h(b.stage.layer + 1, c * b.length);
   multiply_all_tiles<RoundedTileC, B::out_proj_width>(
       b.shared + b.at.out_proj, b.s.d_model, b.s.d_inner, b.shared + b.at.gated, b.columns, team,
-      [&](int o, int column, float2 sums) {
-        if (!from.has(0, column / 4)) return;
-        const float2 h = __ldcg(reinterpret_cast<const float2*>(from.at(0, column / 4, o) + column % 4));
-        store_pair(to, o, column, {h.x + sums.x, h.y + sums.y});
+      [&](int o, int first, int c, float2 sums) {
+        if (first + c >= 4 * from.quads) return;
+        const float2 h = __ldcg(pair_at(from, o, first, c));
+        __stcg(pair_at(to, o, first, c), make_float2(h.x + sums.x, h.y + sums.y));
       });
   meet<2>(team.threads);
   if (team.thread == 0) publish_to_downstream(b.stage, c + 1);

@@ -144,9 +144,10 @@ __device__ void load_tiles(float* to, int n_out, int n_in, Weight weight) {
   }
 }
 
-/// A warp's part of a dense layer: finish(o, column, Σ_k weight[o][k] in_k for that column and the next) for
-/// 8 WIDTH columns and the outputs of the tiles out_tile, out_tile + tile_step, .. (M of them, as far as they
-/// exist); `weight` as load_tiles leaves it, Tile is TileC or RoundedTileC.
+/// A warp's part of a dense layer: finish(o, first, c, Σ_k weight[o][k] in_k for columns first + c and the
+/// next) for 8 WIDTH columns and the outputs of the tiles out_tile, out_tile + tile_step, .. (M of them, as far
+/// as they exist); `first` is a multiple of eight that all lanes share. `weight` as load_tiles leaves it, Tile
+/// is TileC or RoundedTileC.
 template <class Tile, int M, int WIDTH, class Columns, class Finish>
 __device__ void multiply_tiles(const float* weight, int out_tile, int tile_step, int n_out, int n_in,
                                const float* in, int first_column, Columns columns, Finish finish) {
@@ -184,7 +185,7 @@ __device__ void multiply_tiles(const float* weight, int out_tile, int tile_step,
     for (int j = 0; j < WIDTH; ++j)
       sums[m][j].for_each_pair([&](int row, int c, float2 values) {
         const int o = 16 * (out_tile + m * tile_step) + row;
-        if (o < n_out) finish(o, first_column + 8 * j + c, values);
+        if (o < n_out) finish(o, first_column + 8 * j, c, values);
       });
 }
 
@@ -273,22 +274,28 @@ __device__ void add_outer_product(TileC (&tiles)[N], const float* a, int m_tile,
   }
 }
 
-/// The same for all n, with sums in memory: (tile of m, tile of n, lane, 4), tile_floats(m_count, n_count).
-template <class Columns, class RowB>
-__device__ void add_outer_product(float* sums, const float* a, int m_tile, int m_count, int n_count,
-                                  Columns columns, RowB b) {
+/// The same for all n, with sums in memory: (tile of m, tile of n, lane, 4),
+/// tile_floats(m_count, n_count). M matrices a share the right side.
+template <int M, class Columns, class RowB>
+__device__ void add_outer_products(float* const (&sums)[M], const float* const (&a)[M], int m_tile, int m_count,
+                                   int n_count, Columns columns, RowB b) {
   constexpr int at_once = 4;
-  const int n_tiles = tiles_of(n_count, 8);
-  sums += m_tile * n_tiles * 128 + threadIdx.x % 32 * 4;
+  const int n_tiles = tiles_of(n_count, 8), place = m_tile * n_tiles * 128 + threadIdx.x % 32 * 4;
   for (int first = 0; first < n_tiles; first += at_once) {
-    TileC tiles[at_once];
+    TileC tiles[M][at_once];
 #pragma unroll
-    for (int j = 0; j < at_once; ++j)
-      if (first + j < n_tiles) tiles[j].load(sums + 128 * (first + j));
-    add_outer_product(tiles, a, m_tile, m_count, first, n_count, columns, b);
+    for (int i = 0; i < M; ++i)
 #pragma unroll
-    for (int j = 0; j < at_once; ++j)
-      if (first + j < n_tiles) tiles[j].store(sums + 128 * (first + j));
+      for (int j = 0; j < at_once; ++j)
+        if (first + j < n_tiles) tiles[i][j].load(sums[i] + place + 128 * (first + j));
+#pragma unroll
+    for (int i = 0; i < M; ++i)
+      add_outer_product(tiles[i], a[i], m_tile, m_count, first, n_count, columns, b);
+#pragma unroll
+    for (int i = 0; i < M; ++i)
+#pragma unroll
+      for (int j = 0; j < at_once; ++j)
+        if (first + j < n_tiles) tiles[i][j].store(sums[i] + place + 128 * (first + j));
   }
 }
 
