@@ -53,6 +53,7 @@ __device__ inline float4 operator+(float4 a, float4 b) {
 __device__ inline float4 operator*(float4 a, float4 b) {
   return {a.x * b.x, a.y * b.y, a.z * b.z, a.w * b.w};
 }
+__device__ inline float2 operator*(float2 a, float2 b) { return {a.x * b.x, a.y * b.y}; }
 __device__ inline float4 fma4(float a, float4 b, float4 c) {
   return {fmaf(a, b.x, c.x), fmaf(a, b.y, c.y), fmaf(a, b.z, c.z), fmaf(a, b.w, c.w)};
 }
@@ -64,6 +65,10 @@ __device__ inline float sum(float4 a) { return (a.x + a.y) + (a.z + a.w); }
 template <class F>
 __device__ float4 map4(float4 a, F f) {
   return {f(a.x), f(a.y), f(a.z), f(a.w)};
+}
+template <class F>
+__device__ float2 map2(float2 a, F f) {
+  return {f(a.x), f(a.y)};
 }
 
 /// Zeroes the steps of a quad from `count` on.

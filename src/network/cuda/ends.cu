@@ -2,6 +2,7 @@
 #include "network/cuda/columns.cuh"
 #include "network/cuda/ends.hpp"
 #include "network/cuda/shared_layout.cuh"
+#include "network/cuda/tensor_cores.cuh"
 
 namespace mac::cuda {
 
@@ -56,19 +57,51 @@ __device__ const float* parameters_of_model(const EndsProblem& p) {
   return p.parameters + blockIdx.y * p.parameter_count;
 }
 
+__device__ float2& pair_at(float* rows, int row, int column) {
+  return *reinterpret_cast<float2*>(rows + row * columns.stride + column);
+}
+
+/// out = weight · in for a tile's columns, on the tensor cores: finish(o, column, sums of it and the next).
+template <class Sums, class Finish>
+__device__ void multiply_ends(const float* weight, int n_out, int n_in, const float* in, Finish finish) {
+  multiply_all_tiles<Sums, 2>(weight, n_out, n_in, in, columns, whole_block(),
+                              [&](int o, int first, int c, float2 sums) { finish(o, first + c, sums); });
+}
+
+/// A layer's gradients: sums (m_count, n_count + 1) += Σ_columns d_m · (in_n, 1), weights and then the bias; in
+/// tiles. The block's warps from `first_warp` on take part.
+__device__ void add_layer_gradient(float* sums, const float* d, int m_count, const float* in, int n_count,
+                                   int first_warp) {
+  const int warp = static_cast<int>(threadIdx.x / 32), warps = threads / 32;
+  for (int tile = (warp + warps - first_warp) % warps; tile < tiles_of(m_count, 16); tile += warps) {
+    float* const all_sums[1] = {sums};
+    const float* const rows[1] = {d};
+    add_outer_products(all_sums, rows, tile, m_count, n_count + 1, columns, [&](int n, int column) {
+      return n < n_count ? in[n * columns.stride + column] : 1.0f;
+    });
+  }
+}
+
+/// The gradients of a layer, from tiles to where its weights and its bias lie in `partial`.
+__device__ void write_layer_gradient(float* partial, int weight, int bias, const float* sums, int m_count,
+                                     int n_count) {
+  for_each_sum(sums, m_count, n_count + 1, [&](int m, int n, float sum) {
+    partial[n < n_count ? weight + m * n_count + n : bias + m] = sum;
+  });
+}
+
 /// Places in shared memory of input_proj, forward and backward.
 struct InputLayout {
-  int model_ld, in_ld, weight, weight_rows, bias, x, h, d_h, sums, total;
+  int weight, weight_back, bias, x, h, d_h, sums, total;  // weights in tiles
 
   __host__ __device__ InputLayout(const EndsProblem& p, bool backward) {
     SharedLayout shared;
-    model_ld = (p.d_model + 3) / 4 * 4, in_ld = (p.d_in + 3) / 4 * 4;
-    weight = shared.take(p.d_in * model_ld), bias = shared.take(p.d_model);
-    weight_rows = shared.take(backward ? p.d_model * in_ld : 0);
+    weight = shared.take(tile_floats(p.d_model, p.d_in)), bias = shared.take(p.d_model);
+    weight_back = shared.take(backward ? tile_floats(p.d_in, p.d_model) : 0);
     x = shared.take(p.d_in * columns.stride);
-    h = shared.take(p.d_model * columns.stride);
+    h = shared.take(backward ? 0 : p.d_model * columns.stride);
     d_h = shared.take(backward ? p.d_model * columns.stride : 0);
-    sums = shared.take(backward ? p.d_model * (p.d_in + 1) : 0);
+    sums = shared.take(backward ? tile_floats(p.d_model, p.d_in + 1) : 0);
     total = shared.used;
   }
 };
@@ -76,9 +109,10 @@ struct InputLayout {
 __device__ void load_input_parameters(float* shared, const InputLayout& at, const EndsProblem& p,
                                       bool backward) {
   const float* const w = parameters_of_model(p) + p.input_weight;
-  load_transposed(shared + at.weight, at.model_ld, w, p.d_model, p.d_in);
+  load_tiles(shared + at.weight, p.d_model, p.d_in, [&](int o, int i) { return w[o * p.d_in + i]; });
   load_padded(shared + at.bias, p.d_model, parameters_of_model(p) + p.input_bias, 1, p.d_model);
-  if (backward) load_padded(shared + at.weight_rows, at.in_ld, w, p.d_model, p.d_in);
+  if (backward)
+    load_tiles(shared + at.weight_back, p.d_in, p.d_model, [&](int i, int o) { return w[o * p.d_in + i]; });
 }
 
 __global__ void __launch_bounds__(threads)
@@ -90,11 +124,12 @@ __global__ void __launch_bounds__(threads)
   for_each_tile(p, [&](const Tile& tile) {
     load_steps(shared + at.x, x, p.d_in, p, tile);
     __syncthreads();
-    multiply<4>(shared + at.weight, at.model_ld, p.d_in, p.d_model, shared + at.x, columns,
-                [&](int o, int q, float4 sums) {
-                  quad_at(shared + at.h + o * columns.stride + 4 * q) =
-                      map4(sums + splat(shared[at.bias + o]), silu);
-                });
+    multiply_ends<RoundedTileC>(shared + at.weight, p.d_model, p.d_in, shared + at.x,
+                                [&](int o, int column, float2 sums) {
+                                  const float bias = shared[at.bias + o];
+                                  pair_at(shared + at.h, o, column) =
+                                      map2(sums, [&](float a) { return silu(a + bias); });
+                                });
     __syncthreads();
     store_rows(view(h, p, tile), shared + at.h, p.d_model, columns);
   });
@@ -104,68 +139,63 @@ __global__ void __launch_bounds__(threads)
     input_backward_kernel(const EndsProblem p, const float* x, const float* d_h, float* d_x,
                           float* partials) {
   extern __shared__ float4 shared_quads[];
-  __shared__ OuterProduct job;
   float* const shared = reinterpret_cast<float*>(shared_quads);
   const InputLayout at(p, true);
-  float* const sums = shared + at.sums;
-  float* const bias_sums = sums + p.d_model * p.d_in;
   load_input_parameters(shared, at, p, true);
-  for (int i = threadIdx.x; i < p.input_size(); i += blockDim.x) sums[i] = 0;
-  if (threadIdx.x == 0) job = {at.d_h, at.x, p.d_model, p.d_in, 0, p.d_in};
+  fill(shared + at.sums, tile_floats(p.d_model, p.d_in + 1), 0);
   __syncthreads();
   for_each_tile(p, [&](const Tile& tile) {
     load_rows(shared + at.d_h, view(d_h, p, tile), p.d_model, columns);
     load_steps(shared + at.x, x, p.d_in, p, tile);
     wait_for_copies();
     __syncthreads();
-    multiply<4>(shared + at.weight, at.model_ld, p.d_in, p.d_model, shared + at.x, columns,
-                [&](int o, int q, float4 embedding) {
-                  const auto slope = [](float a) { return silu_slope(a, sigmoid(a)); };
-                  float4& d = quad_at(shared + at.d_h + o * columns.stride + 4 * q);
-                  d = d * map4(embedding + splat(shared[at.bias + o]), slope);
-                });
+    multiply_ends<RoundedTileC>(shared + at.weight, p.d_model, p.d_in, shared + at.x,
+                                [&](int o, int column, float2 embedding) {
+                                  const float bias = shared[at.bias + o];
+                                  float2& d = pair_at(shared + at.d_h, o, column);
+                                  d = d * map2(embedding, [&](float a) {
+                                        return silu_slope(a + bias, sigmoid(a + bias));
+                                      });
+                                });
     __syncthreads();
-    outer_products(&job, 1, shared, sums, columns);
-    sum_columns<1>(
-        p.d_model, columns,
-        [&](int i, int q, float(&s)[1]) {
-          s[0] += sum(quad_at(shared + at.d_h + i * columns.stride + 4 * q));
-        },
-        [&](int i, const float(&s)[1]) { bias_sums[i] += s[0]; });
+    add_layer_gradient(shared + at.sums, shared + at.d_h, p.d_model, shared + at.x, p.d_in, 0);
     if (!d_x) return;
     __syncthreads();
-    multiply<2>(shared + at.weight_rows, at.in_ld, p.d_model, p.d_in, shared + at.d_h, columns,
-                [&](int i, int q, float4 s) { quad_at(shared + at.x + i * columns.stride + 4 * q) = s; });
+    multiply_ends<TileC>(
+        shared + at.weight_back, p.d_in, p.d_model, shared + at.d_h,
+        [&](int i, int column, float2 sums) { pair_at(shared + at.x, i, column) = sums; });
     __syncthreads();
     store_steps(d_x, shared + at.x, p.d_in, p, tile);
   });
-  float* const partial =
-      partials + (static_cast<size_t>(blockIdx.y) * gridDim.x + blockIdx.x) * p.input_size();
-  for (int i = threadIdx.x; i < p.input_size(); i += blockDim.x) partial[i] = sums[i];
+  write_layer_gradient(
+      partials + (static_cast<size_t>(blockIdx.y) * gridDim.x + blockIdx.x) * p.input_size(), 0,
+      p.d_model * p.d_in, shared + at.sums, p.d_model, p.d_in);
 }
 
 /// Places in shared memory of the output layers, forward and backward.
 struct OutputLayout {
-  int model_ld, out_ld, norm_weight, norm_bias, hidden, hidden_bias, output, output_bias;
-  int hidden_rows, output_rows;  // weights not transposed
-  int h, u, act, y, d_hidden, d_u, scales, sums, total;
+  int norm_weight, norm_bias, hidden, hidden_bias, output, output_bias;  // weights in tiles
+  int hidden_back, output_back;                                          // transposed
+  int h, u, act, y, d_hidden, d_u, scales;
+  int norm_sums, hidden_sums, output_sums, total;
 
   __host__ __device__ OutputLayout(const EndsProblem& p, bool backward) {
     SharedLayout shared;
     const int d = p.d_model;
-    model_ld = (d + 3) / 4 * 4, out_ld = (p.d_out + 3) / 4 * 4;
     norm_weight = shared.take(d), norm_bias = shared.take(d);
-    hidden = shared.take(d * model_ld), hidden_bias = shared.take(d);
-    output = shared.take(backward ? 0 : d * out_ld), output_bias = shared.take(p.d_out);
-    hidden_rows = shared.take(backward ? d * model_ld : 0),
-    output_rows = shared.take(backward ? p.d_out * model_ld : 0);
+    hidden = shared.take(tile_floats(d, d)), hidden_bias = shared.take(d);
+    output = shared.take(backward ? 0 : tile_floats(p.d_out, d)), output_bias = shared.take(p.d_out);
+    hidden_back = shared.take(backward ? tile_floats(d, d) : 0),
+    output_back = shared.take(backward ? tile_floats(d, p.d_out) : 0);
     h = shared.take(d * columns.stride), u = shared.take(d * columns.stride),
     act = shared.take(d * columns.stride);
     y = shared.take(p.d_out * columns.stride);
     d_hidden = shared.take(backward ? d * columns.stride : 0),
     d_u = shared.take(backward ? d * columns.stride : 0);
     scales = shared.take(4 * columns.quads);
-    sums = shared.take(backward ? p.tail_size() : 0);
+    norm_sums = shared.take(backward ? 2 * d : 0);
+    hidden_sums = shared.take(backward ? tile_floats(d, d + 1) : 0);
+    output_sums = shared.take(backward ? tile_floats(p.d_out, d + 1) : 0);
     total = shared.used;
   }
 };
@@ -187,14 +217,16 @@ __device__ void load_output_parameters(float* shared, const OutputLayout& at, co
   const Tail tail(p);
   load_padded(shared + at.norm_weight, p.d_model, w, 1, p.d_model);
   load_padded(shared + at.norm_bias, p.d_model, w + tail.norm_bias, 1, p.d_model);
-  load_transposed(shared + at.hidden, at.model_ld, w + tail.hidden, p.d_model, p.d_model);
+  const float *const w1 = w + tail.hidden, *const w2 = w + tail.output;
+  load_tiles(shared + at.hidden, p.d_model, p.d_model, [&](int o, int i) { return w1[o * p.d_model + i]; });
   load_padded(shared + at.hidden_bias, p.d_model, w + tail.hidden_bias, 1, p.d_model);
   load_padded(shared + at.output_bias, p.d_out, w + tail.output_bias, 1, p.d_out);
   if (backward) {
-    load_padded(shared + at.hidden_rows, at.model_ld, w + tail.hidden, p.d_model, p.d_model);
-    load_padded(shared + at.output_rows, at.model_ld, w + tail.output, p.d_out, p.d_model);
+    load_tiles(shared + at.hidden_back, p.d_model, p.d_model,
+               [&](int i, int o) { return w1[o * p.d_model + i]; });
+    load_tiles(shared + at.output_back, p.d_model, p.d_out, [&](int i, int o) { return w2[o * p.d_model + i]; });
   } else {
-    load_transposed(shared + at.output, at.out_ld, w + tail.output, p.d_out, p.d_model);
+    load_tiles(shared + at.output, p.d_out, p.d_model, [&](int o, int i) { return w2[o * p.d_model + i]; });
   }
 }
 
@@ -211,17 +243,18 @@ __global__ void __launch_bounds__(threads)
     layer_norm_forward(shared + at.u, nullptr, nullptr, shared + at.h, shared + at.norm_weight,
                        shared + at.norm_bias, p.d_model, columns);
     __syncthreads();
-    multiply<4>(shared + at.hidden, at.model_ld, p.d_model, p.d_model, shared + at.u, columns,
-                [&](int o, int q, float4 sums) {
-                  quad_at(shared + at.act + o * columns.stride + 4 * q) =
-                      map4(sums + splat(shared[at.hidden_bias + o]), silu);
-                });
+    multiply_ends<RoundedTileC>(shared + at.hidden, p.d_model, p.d_model, shared + at.u,
+                                [&](int o, int column, float2 sums) {
+                                  const float bias = shared[at.hidden_bias + o];
+                                  pair_at(shared + at.act, o, column) =
+                                      map2(sums, [&](float a) { return silu(a + bias); });
+                                });
     __syncthreads();
-    multiply<2>(shared + at.output, at.out_ld, p.d_model, p.d_out, shared + at.act, columns,
-                [&](int o, int q, float4 sums) {
-                  quad_at(shared + at.y + o * columns.stride + 4 * q) =
-                      sums + splat(shared[at.output_bias + o]);
-                });
+    multiply_ends<RoundedTileC>(shared + at.output, p.d_out, p.d_model, shared + at.act,
+                                [&](int o, int column, float2 sums) {
+                                  const float bias = shared[at.output_bias + o];
+                                  pair_at(shared + at.y, o, column) = {sums.x + bias, sums.y + bias};
+                                });
     __syncthreads();
     store_steps(y, shared + at.y, p.d_out, p, tile);
   });
@@ -231,66 +264,60 @@ __global__ void __launch_bounds__(threads)
     output_backward_kernel(const EndsProblem p, const float* h, const float* d_y, float* d_h,
                            float* partials) {
   extern __shared__ float4 shared_quads[];
-  __shared__ OuterProduct jobs[2];
   float* const shared = reinterpret_cast<float*>(shared_quads);
   const OutputLayout at(p, true);
   const Tail tail(p);
-  const auto quad = [&](int rows, int r, int q) -> float4& {
-    return quad_at(shared + rows + r * columns.stride + 4 * q);
-  };
-  float* const sums = shared + at.sums;
+  const int d = p.d_model;
   load_output_parameters(shared, at, p, true);
-  for (int i = threadIdx.x; i < p.tail_size(); i += blockDim.x) sums[i] = 0;
-  if (threadIdx.x == 0) {
-    jobs[0] = {at.d_hidden, at.u, p.d_model, p.d_model, tail.hidden, p.d_model};
-    jobs[1] = {at.y, at.act, p.d_out, p.d_model, tail.output, p.d_model};
-  }
+  fill(shared + at.norm_sums, 2 * d, 0), fill(shared + at.hidden_sums, tile_floats(d, d + 1), 0),
+      fill(shared + at.output_sums, tile_floats(p.d_out, d + 1), 0);
   __syncthreads();
   for_each_tile(p, [&](const Tile& tile) {
-    load_rows(shared + at.h, view(h, p, tile), p.d_model, columns);
+    load_rows(shared + at.h, view(h, p, tile), d, columns);
     load_steps(shared + at.y, d_y, p.d_out, p, tile);
     wait_for_copies();
     __syncthreads();
     layer_norm_forward(shared + at.u, shared + at.h, shared + at.scales, shared + at.h,
-                       shared + at.norm_weight, shared + at.norm_bias, p.d_model, columns);
-    multiply<4>(shared + at.output_rows, at.model_ld, p.d_out, p.d_model, shared + at.y, columns,
-                [&](int o, int q, float4 s) { quad(at.d_hidden, o, q) = s; });
+                       shared + at.norm_weight, shared + at.norm_bias, d, columns);
+    multiply_ends<TileC>(
+        shared + at.output_back, d, p.d_out, shared + at.y,
+        [&](int o, int column, float2 sums) { pair_at(shared + at.d_hidden, o, column) = sums; });
     __syncthreads();
-    multiply<4>(shared + at.hidden, at.model_ld, p.d_model, p.d_model, shared + at.u, columns,
-                [&](int o, int q, float4 s) {
-                  const float4 hidden = s + splat(shared[at.hidden_bias + o]);
-                  quad(at.act, o, q) = map4(hidden, silu);
-                  // The same thread computed this quad's sum above, or a barrier lies between.
-                  quad(at.d_hidden, o, q) = quad(at.d_hidden, o, q) *
-                                            map4(hidden, [](float a) { return silu_slope(a, sigmoid(a)); });
-                });
-    __syncthreads();
-    multiply<4>(shared + at.hidden_rows, at.model_ld, p.d_model, p.d_model, shared + at.d_hidden, columns,
-                [&](int o, int q, float4 s) { quad(at.d_u, o, q) = s; });
-    outer_products(jobs, 2, shared, sums, columns);
-    __syncthreads();
-    sum_columns<3>(
-        p.d_model, columns,
-        [&](int i, int q, float(&s)[3]) {
-          s[0] += sum(quad(at.d_u, i, q) * quad(at.h, i, q));
-          s[1] += sum(quad(at.d_u, i, q));
-          s[2] += sum(quad(at.d_hidden, i, q));
-        },
-        [&](int i, const float(&s)[3]) {
-          sums[i] += s[0], sums[tail.norm_bias + i] += s[1], sums[tail.hidden_bias + i] += s[2];
+    multiply_ends<RoundedTileC>(
+        shared + at.hidden, d, d, shared + at.u, [&](int o, int column, float2 sums) {
+          const float bias = shared[at.hidden_bias + o];
+          const float2 hidden{sums.x + bias, sums.y + bias};
+          pair_at(shared + at.act, o, column) = map2(hidden, silu);
+          float2& d_hidden = pair_at(shared + at.d_hidden, o, column);
+          d_hidden = d_hidden * map2(hidden, [](float a) { return silu_slope(a, sigmoid(a)); });
         });
-    sum_columns<1>(
-        p.d_out, columns, [&](int i, int q, float(&s)[1]) { s[0] += sum(quad(at.y, i, q)); },
-        [&](int i, const float(&s)[1]) { sums[tail.output_bias + i] += s[0]; });
     __syncthreads();
-    layer_norm_backward(shared + at.d_u, nullptr, shared + at.d_u, shared + at.h, shared + at.scales,
-                        shared + at.norm_weight, p.d_model, columns);
+    multiply_ends<TileC>(shared + at.hidden_back, d, d, shared + at.d_hidden,
+                         [&](int o, int column, float2 sums) { pair_at(shared + at.d_u, o, column) = sums; });
+    add_layer_gradient(shared + at.hidden_sums, shared + at.d_hidden, d, shared + at.u, d, 0);
+    add_layer_gradient(shared + at.output_sums, shared + at.y, p.d_out, shared + at.act, d,
+                       tiles_of(d, 16) % (threads / 32));
     __syncthreads();
-    store_rows(view(d_h, p, tile), shared + at.d_u, p.d_model, columns);
+    sum_columns<2>(
+        d, columns,
+        [&](int i, int q, float(&s)[2]) {
+          const float4 d_u = quad_at(shared + at.d_u + i * columns.stride + 4 * q);
+          s[0] += sum(d_u * quad_at(shared + at.h + i * columns.stride + 4 * q)), s[1] += sum(d_u);
+        },
+        [&](int i, const float(&s)[2]) {
+          shared[at.norm_sums + i] += s[0], shared[at.norm_sums + d + i] += s[1];
+        });
+    const TileView to = view(d_h, p, tile);
+    layer_norm_backward(shared + at.d_u, shared + at.h, shared + at.scales, shared + at.norm_weight, d,
+                        columns, whole_block(), [&](int i, int column, float value) {
+                          if (to.has(0, column / 4)) __stcg(to.at(0, column / 4, i) + column % 4, value);
+                        });
   });
   float* const partial =
       partials + (static_cast<size_t>(blockIdx.y) * gridDim.x + blockIdx.x) * p.tail_size();
-  for (int i = threadIdx.x; i < p.tail_size(); i += blockDim.x) partial[i] = sums[i];
+  for (int i = threadIdx.x; i < 2 * d; i += blockDim.x) partial[i] = shared[at.norm_sums + i];
+  write_layer_gradient(partial, tail.hidden, tail.hidden_bias, shared + at.hidden_sums, d, d);
+  write_layer_gradient(partial, tail.output, tail.output_bias, shared + at.output_sums, p.d_out, d);
 }
 
 __global__ void reduce_partials_kernel(const float* partials, int parts, int count, float* gradients,

@@ -4,6 +4,8 @@
 // 11 bits again. high·high + high·low + low·high then lacks 2⁻²¹ of a product at most.
 #pragma once
 
+#include <type_traits>
+
 #include "network/cuda/columns.cuh"
 
 namespace mac::cuda {
@@ -195,10 +197,17 @@ __device__ void multiply_all_tiles(const float* weight, int n_out, int n_in, con
                                    Team team, Finish finish) {
   constexpr int parts = Columns::quads / 2 / WIDTH;
   static_assert(8 * WIDTH * parts == 4 * Columns::quads);
-  const int units = (tiles_of(n_out, 16) + 1) / 2 * parts;
-  for (int unit = team.thread / 32; unit < units; unit += team.threads / 32)
-    multiply_tiles<Tile, 2, WIDTH>(weight, unit / parts * 2, 1, n_out, n_in, in, unit % parts * WIDTH * 8,
+  const int tiles = tiles_of(n_out, 16), warps = team.threads / 32;
+  const auto of_unit = [&](int unit, auto at_once) {
+    constexpr int M = decltype(at_once)::value;
+    multiply_tiles<Tile, M, WIDTH>(weight, unit / parts * M, 1, n_out, n_in, in, unit % parts * WIDTH * 8,
                                    columns, finish);
+  };
+  for (int unit = team.thread / 32; unit < (tiles + 1) / 2 * parts; unit += warps)
+    if (tiles == 1)
+      of_unit(unit, std::integral_constant<int, 1>{});
+    else
+      of_unit(unit, std::integral_constant<int, 2>{});
 }
 
 /// The most column tiles that fit WIDTH, if `warps` warps share them.
