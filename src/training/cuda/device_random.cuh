@@ -59,13 +59,22 @@ class NoiseRow {
   double2 pair_{};
 };
 
+/// The rotations of a sample's Fourier modes, (cosine, sine) of (k + 1) · angle, for the block that works on it.
+/// All threads call it; ends in a barrier.
+__device__ inline const double2* rotations_of(const Sample& sample, int modes) {
+  __shared__ double2 rotations[most_components / 2];
+  for (int k = threadIdx.x; k < modes; k += blockDim.x)
+    sincos((k + 1) * sample.angle, &rotations[k].y, &rotations[k].x);
+  __syncthreads();
+  return rotations;
+}
+
 /// Translation, reflection and shift of one row, as Augmentation::apply.
 __device__ inline void transform(double (&row)[most_components], const double* from, int count, int modes,
-                                 const Sample& sample) {
+                                 const double2* rotations, const Sample& sample) {
   for (int i = 0; i < count; ++i) row[i] = from[(i + sample.shift) % count];
   for (int k = 0; k < modes; ++k) {
-    double sine, cosine;
-    sincos((k + 1) * sample.angle, &sine, &cosine);
+    const auto [cosine, sine] = rotations[k];
     const double phi = row[k], psi = row[modes + k];
     const double turned = phi * cosine - psi * sine;
     row[k] = sample.reflected ? -turned : turned;

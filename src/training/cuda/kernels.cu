@@ -14,12 +14,13 @@ __global__ void __launch_bounds__(threads)
     make_batch_kernel(const BatchSource source, const Sample* samples, int time, double noise, float* x,
                       float* target) {
   const Sample sample = samples[blockIdx.y];
+  const double2* const rotations = rotations_of(sample, source.modes);
   const int t = static_cast<int>(blockIdx.x * threads + threadIdx.x);
   if (t >= time) return;
   const std::size_t at = static_cast<std::size_t>(blockIdx.y) * time + t;
   double row[most_components];
   transform(row, source.resolved + sample.resolved + static_cast<std::size_t>(t) * source.d_in, source.d_in,
-            source.modes, sample);
+            source.modes, rotations, sample);
   NoiseRow normals(sample.seed, sample.stream, static_cast<std::uint64_t>(t) * source.d_in);
   for (int i = 0; i < source.d_in; ++i) {
     double value = (row[i] - source.input_mean[i]) * source.input_factor[i];
@@ -27,7 +28,7 @@ __global__ void __launch_bounds__(threads)
     x[at * source.d_in + i] = static_cast<float>(value);
   }
   transform(row, source.closure + sample.closure + static_cast<std::size_t>(t) * source.d_out, source.d_out,
-            source.modes, sample);
+            source.modes, rotations, sample);
   for (int i = 0; i < source.d_out; ++i)
     target[at * source.d_out + i] =
         static_cast<float>((row[i] - source.output_mean[i]) * source.output_factor[i]);
@@ -70,11 +71,12 @@ __global__ void __launch_bounds__(threads)
   __shared__ double group_squares[most_components], members[most_components];
   const Sample sample = samples[blockIdx.x];
   const int d = source.d_in;
+  const double2* const rotations = rotations_of(sample, source.modes);
   double row[most_components], squares[most_components];
   for (int v = 0; v < d; ++v) squares[v] = 0;
   for (int t = threadIdx.x; t < time; t += threads) {
     transform(row, source.resolved + sample.resolved + static_cast<std::size_t>(t) * d, d, source.modes,
-              sample);
+              rotations, sample);
     for (int v = 0; v < d; ++v) {
       const double value = row[v] * source.input_factor[v];
       squares[v] += value * value;

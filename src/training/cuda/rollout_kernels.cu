@@ -15,12 +15,13 @@ __global__ void __launch_bounds__(threads)
     start_rollouts_kernel(const RolloutProblem p, const BatchSource source, const Sample* samples, int models,
                           int batch, int first, double noise, double* truth, double* z, float* x) {
   const int t = static_cast<int>(blockIdx.x * threads + threadIdx.x), w = static_cast<int>(blockIdx.y);
-  if (t >= p.states) return;
   const int group = p.windows / models;
   const Sample sample = samples[w / group * batch + first + w % group];
+  const double2* const rotations = rotations_of(sample, source.modes);
+  if (t >= p.states) return;
   double row[most_components];
   transform(row, source.resolved + sample.resolved + static_cast<std::size_t>(t) * p.d, p.d, source.modes,
-            sample);
+            rotations, sample);
   const bool starts = t < p.starts;
   const std::size_t chain = starts ? static_cast<std::size_t>(p.chain(w, t)) : 0;
   NoiseRow normals(sample.seed, sample.stream, static_cast<std::uint64_t>(t) * p.d);
