@@ -68,8 +68,8 @@ __device__ void multiply_ends(const float* weight, int n_out, int n_in, const fl
                               [&](int o, int first, int c, float2 sums) { finish(o, first + c, sums); });
 }
 
-/// A layer's gradients: sums (m_count, n_count + 1) += Σ_columns d_m · (in_n, 1), weights and then the bias; in
-/// tiles. The block's warps from `first_warp` on take part.
+/// A layer's gradients: sums (m_count, n_count + 1) += Σ_columns d_m · (in_n, 1), weights and then the bias;
+/// in tiles. The block's warps from `first_warp` on take part.
 __device__ void add_layer_gradient(float* sums, const float* d, int m_count, const float* in, int n_count,
                                    int first_warp) {
   const int warp = static_cast<int>(threadIdx.x / 32), warps = threads / 32;
@@ -124,12 +124,11 @@ __global__ void __launch_bounds__(threads)
   for_each_tile(p, [&](const Tile& tile) {
     load_steps(shared + at.x, x, p.d_in, p, tile);
     __syncthreads();
-    multiply_ends<RoundedTileC>(shared + at.weight, p.d_model, p.d_in, shared + at.x,
-                                [&](int o, int column, float2 sums) {
-                                  const float bias = shared[at.bias + o];
-                                  pair_at(shared + at.h, o, column) =
-                                      map2(sums, [&](float a) { return silu(a + bias); });
-                                });
+    multiply_ends<RoundedTileC>(
+        shared + at.weight, p.d_model, p.d_in, shared + at.x, [&](int o, int column, float2 sums) {
+          const float bias = shared[at.bias + o];
+          pair_at(shared + at.h, o, column) = map2(sums, [&](float a) { return silu(a + bias); });
+        });
     __syncthreads();
     store_rows(view(h, p, tile), shared + at.h, p.d_model, columns);
   });
@@ -149,27 +148,23 @@ __global__ void __launch_bounds__(threads)
     load_steps(shared + at.x, x, p.d_in, p, tile);
     wait_for_copies();
     __syncthreads();
-    multiply_ends<RoundedTileC>(shared + at.weight, p.d_model, p.d_in, shared + at.x,
-                                [&](int o, int column, float2 embedding) {
-                                  const float bias = shared[at.bias + o];
-                                  float2& d = pair_at(shared + at.d_h, o, column);
-                                  d = d * map2(embedding, [&](float a) {
-                                        return silu_slope(a + bias, sigmoid(a + bias));
-                                      });
-                                });
+    multiply_ends<RoundedTileC>(
+        shared + at.weight, p.d_model, p.d_in, shared + at.x, [&](int o, int column, float2 embedding) {
+          const float bias = shared[at.bias + o];
+          float2& d = pair_at(shared + at.d_h, o, column);
+          d = d * map2(embedding, [&](float a) { return silu_slope(a + bias, sigmoid(a + bias)); });
+        });
     __syncthreads();
     add_layer_gradient(shared + at.sums, shared + at.d_h, p.d_model, shared + at.x, p.d_in, 0);
     if (!d_x) return;
     __syncthreads();
-    multiply_ends<TileC>(
-        shared + at.weight_back, p.d_in, p.d_model, shared + at.d_h,
-        [&](int i, int column, float2 sums) { pair_at(shared + at.x, i, column) = sums; });
+    multiply_ends<TileC>(shared + at.weight_back, p.d_in, p.d_model, shared + at.d_h,
+                         [&](int i, int column, float2 sums) { pair_at(shared + at.x, i, column) = sums; });
     __syncthreads();
     store_steps(d_x, shared + at.x, p.d_in, p, tile);
   });
-  write_layer_gradient(
-      partials + (static_cast<size_t>(blockIdx.y) * gridDim.x + blockIdx.x) * p.input_size(), 0,
-      p.d_model * p.d_in, shared + at.sums, p.d_model, p.d_in);
+  write_layer_gradient(partials + (static_cast<size_t>(blockIdx.y) * gridDim.x + blockIdx.x) * p.input_size(),
+                       0, p.d_model * p.d_in, shared + at.sums, p.d_model, p.d_in);
 }
 
 /// Places in shared memory of the output layers, forward and backward.
@@ -224,7 +219,8 @@ __device__ void load_output_parameters(float* shared, const OutputLayout& at, co
   if (backward) {
     load_tiles(shared + at.hidden_back, p.d_model, p.d_model,
                [&](int i, int o) { return w1[o * p.d_model + i]; });
-    load_tiles(shared + at.output_back, p.d_model, p.d_out, [&](int i, int o) { return w2[o * p.d_model + i]; });
+    load_tiles(shared + at.output_back, p.d_model, p.d_out,
+               [&](int i, int o) { return w2[o * p.d_model + i]; });
   } else {
     load_tiles(shared + at.output, p.d_out, p.d_model, [&](int o, int i) { return w2[o * p.d_model + i]; });
   }
@@ -243,12 +239,11 @@ __global__ void __launch_bounds__(threads)
     layer_norm_forward(shared + at.u, nullptr, nullptr, shared + at.h, shared + at.norm_weight,
                        shared + at.norm_bias, p.d_model, columns);
     __syncthreads();
-    multiply_ends<RoundedTileC>(shared + at.hidden, p.d_model, p.d_model, shared + at.u,
-                                [&](int o, int column, float2 sums) {
-                                  const float bias = shared[at.hidden_bias + o];
-                                  pair_at(shared + at.act, o, column) =
-                                      map2(sums, [&](float a) { return silu(a + bias); });
-                                });
+    multiply_ends<RoundedTileC>(
+        shared + at.hidden, p.d_model, p.d_model, shared + at.u, [&](int o, int column, float2 sums) {
+          const float bias = shared[at.hidden_bias + o];
+          pair_at(shared + at.act, o, column) = map2(sums, [&](float a) { return silu(a + bias); });
+        });
     __syncthreads();
     multiply_ends<RoundedTileC>(shared + at.output, p.d_out, p.d_model, shared + at.act,
                                 [&](int o, int column, float2 sums) {
@@ -283,14 +278,13 @@ __global__ void __launch_bounds__(threads)
         shared + at.output_back, d, p.d_out, shared + at.y,
         [&](int o, int column, float2 sums) { pair_at(shared + at.d_hidden, o, column) = sums; });
     __syncthreads();
-    multiply_ends<RoundedTileC>(
-        shared + at.hidden, d, d, shared + at.u, [&](int o, int column, float2 sums) {
-          const float bias = shared[at.hidden_bias + o];
-          const float2 hidden{sums.x + bias, sums.y + bias};
-          pair_at(shared + at.act, o, column) = map2(hidden, silu);
-          float2& d_hidden = pair_at(shared + at.d_hidden, o, column);
-          d_hidden = d_hidden * map2(hidden, [](float a) { return silu_slope(a, sigmoid(a)); });
-        });
+    multiply_ends<RoundedTileC>(shared + at.hidden, d, d, shared + at.u, [&](int o, int column, float2 sums) {
+      const float bias = shared[at.hidden_bias + o];
+      const float2 hidden{sums.x + bias, sums.y + bias};
+      pair_at(shared + at.act, o, column) = map2(hidden, silu);
+      float2& d_hidden = pair_at(shared + at.d_hidden, o, column);
+      d_hidden = d_hidden * map2(hidden, [](float a) { return silu_slope(a, sigmoid(a)); });
+    });
     __syncthreads();
     multiply_ends<TileC>(shared + at.hidden_back, d, d, shared + at.d_hidden,
                          [&](int o, int column, float2 sums) { pair_at(shared + at.d_u, o, column) = sums; });
@@ -327,7 +321,8 @@ __global__ void reduce_partials_kernel(const float* partials, int parts, int cou
   const float* const from = partials + static_cast<size_t>(blockIdx.y) * parts * count + i;
   float total = 0;
   if (i < count)
-    for (int part = threadIdx.y; part < parts; part += slices) total += from[static_cast<size_t>(part) * count];
+    for (int part = threadIdx.y; part < parts; part += slices)
+      total += from[static_cast<size_t>(part) * count];
   of_slice[threadIdx.y][threadIdx.x] = total;
   __syncthreads();
   if (threadIdx.y > 0 || i >= count) return;
@@ -381,7 +376,8 @@ void launch_output_backward(const EndsProblem& p, const float* h, const float* d
 void launch_reduce_partials(const float* partials, int models, int parts, int count, float* gradients,
                             std::size_t stride, bool add, cudaStream_t stream) {
   const dim3 grid(static_cast<unsigned>((count + 31) / 32), static_cast<unsigned>(models));
-  reduce_partials_kernel<<<grid, dim3(32, slices), 0, stream>>>(partials, parts, count, gradients, stride, add);
+  reduce_partials_kernel<<<grid, dim3(32, slices), 0, stream>>>(partials, parts, count, gradients, stride,
+                                                                add);
 }
 
 }  // namespace mac::cuda

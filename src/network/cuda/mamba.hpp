@@ -82,7 +82,7 @@ struct MambaBackward : MambaProblem {
   float* d_h = nullptr;  // (sequence, quad, d_model, 4): gradient of the last layer's output, then of h
   const float* d_final_state = nullptr;  // or null
   float* d_initial_state = nullptr;      // or null
-  float* partials = nullptr;   // (sequence, layer, offsets.size): parameter gradients of each block
+  float* partials = nullptr;             // (sequence, layer, offsets.size): parameter gradients of each block
   float* gradients = nullptr;  // (sequence, layer, mamba_gradient_floats): its sums, unless plan.shared_sums
 };
 

@@ -5,8 +5,9 @@
 // A warp owns a slab of 16 channels, within which everything stays that concerns single channels
 // (mamba_backward_slab.cuh). Helper warps do the rest, a chunk behind or ahead (mamba_backward_helper.cuh):
 //
-//   slabs      | d_h to scan (c)                    | dB, dC (c) | x_proj to dx (c), in_proj's gradient  | scan (c − 1)
-//   helpers    | in_proj, norm (c + 1), fetch c − 1 | dt (c)     | out_proj's and x_proj's gradients (c) | in_proj (c)
+//   slabs      | d_h to scan (c)                    | dB, dC (c) | x_proj to dx (c), in_proj's gradient  |
+//   scan (c − 1) helpers    | in_proj, norm (c + 1), fetch c − 1 | dt (c)     | out_proj's and x_proj's
+//   gradients (c) | in_proj (c)
 //
 // Each block sums the parameter gradients of its own sequence in a fixed order; reduce_partials adds up the
 // blocks.
@@ -64,9 +65,9 @@ __device__ void write_gradients(const B& b) {
   }
   for_each_sum(b.gradients + b.gradient_at.in_proj_x, s.d_inner, s.d_model,
                [&](int o, int i, float sum) { b.partial[of.in_proj + o * s.d_model + i] = sum; });
-  for_each_sum(
-      b.gradients + b.gradient_at.in_proj_z, s.d_inner, s.d_model,
-      [&](int o, int i, float sum) { b.partial[of.in_proj + (s.d_inner + o) * s.d_model + i] = sum; });
+  for_each_sum(b.gradients + b.gradient_at.in_proj_z, s.d_inner, s.d_model, [&](int o, int i, float sum) {
+    b.partial[of.in_proj + (s.d_inner + o) * s.d_model + i] = sum;
+  });
   for (int i = threadIdx.x; i < s.d_model; i += blockDim.x) {
     b.partial[of.norm_weight + i] = b.shared[b.at.d_norm_weight + i];
     b.partial[of.norm_bias + i] = b.shared[b.at.d_norm_bias + i];
@@ -145,10 +146,9 @@ const BackwardVariant variants[] = {fixed<22, 12, 4, 128, 3>(),
 }  // namespace
 
 std::optional<LaunchPlan> plan_mamba_backward(const MambaSizes& sizes, const SharedMemory& memory) {
-  return choose(std::span<const BackwardVariant>(variants), sizes, 1, memory,
-                [&](const BackwardVariant& v) {
-                  return suits(v, sizes) && sizes.slabs() < v.threads / 32 && sizes.rank <= most_ranks;
-                });
+  return choose(std::span<const BackwardVariant>(variants), sizes, 1, memory, [&](const BackwardVariant& v) {
+    return suits(v, sizes) && sizes.slabs() < v.threads / 32 && sizes.rank <= most_ranks;
+  });
 }
 
 std::size_t mamba_gradient_floats(const MambaSizes& sizes) {

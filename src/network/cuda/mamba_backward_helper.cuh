@@ -23,15 +23,13 @@ __device__ void fetch_chunk(const B& b, int number) {
   const Chunk chunk = b.chunk(number);
   const TileView tape = b.tape(chunk.first_quad);
   load_rows(b.shared + chunk.x, tape, s.tape_rows(), b.columns, team);
-  const float* const initial =
-      b.problem.initial_state ? b.state(b.problem.initial_state).window : nullptr;
+  const float* const initial = b.problem.initial_state ? b.state(b.problem.initial_state).window : nullptr;
   for (int channel = team.thread; channel < s.d_inner; channel += team.threads) {
     float* const window = b.shared + chunk.window + 4 * channel;
     if (number > 0)
       copy_quad(window, tape.at(0, -1, channel));
     else
-      for (int k = 0; k < 4; ++k)
-        window[k] = initial && k > 0 ? initial[(k - 1) * s.d_inner + channel] : 0;
+      for (int k = 0; k < 4; ++k) window[k] = initial && k > 0 ? initial[(k - 1) * s.d_inner + channel] : 0;
   }
   if (number > 0) {  // the chunk after it shall be in the L2 cache when its turn comes
     const int before = chunk.first_quad - b.length;
@@ -90,8 +88,9 @@ __device__ void slab_gradients(const B& b, const Chunk& chunk, HeldGradients<B>&
   } else {
     const Team team = b.helpers();
     for (int slab = team.thread / 32; slab < s.slabs(); slab += team.threads / 32) {
-      float *const out_proj[1] = {b.gradients + b.gradient_at.out_proj},
-                   *const x_proj[1] = {b.gradients + b.gradient_at.x_proj};
+      float *const out_proj[1] = {b.gradients + b.gradient_at.out_proj}, *const x_proj[1] = {
+                                                                             b.gradients +
+                                                                             b.gradient_at.x_proj};
       const float *const left_out[1] = {gated}, *const left_x[1] = {v};
       add_outer_products(out_proj, left_out, slab, s.d_inner, s.d_model, b.columns, d_h);
       add_outer_products(x_proj, left_x, slab, s.d_inner, s.projected(), b.columns, d_projected);

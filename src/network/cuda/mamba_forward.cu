@@ -2,8 +2,8 @@
 // for each chunk of time it takes h through layer norm, in_proj, convolution, x_proj, dt_proj, scan, gate and
 // out_proj without leaving shared memory. The equations are in network/reference_mamba.hpp.
 //
-// A warp owns a slab of 16 channels, within which everything stays that concerns single channels. Helper warps
-// do what lies before and after, a chunk behind or ahead:
+// A warp owns a slab of 16 channels, within which everything stays that concerns single channels. Helper
+// warps do what lies before and after, a chunk behind or ahead:
 //
 //   slabs      | in_proj, convolution, x_proj (c) | Δ, scan (c)                  | in_proj (c + 1)
 //   helpers    | out_proj (c − 1)                 | fetch h, layer norm (c + 1)  | out_proj (c)
@@ -55,7 +55,8 @@ template <class C, class Sizes, int W>
 struct Block {
   static constexpr C columns{};
   static constexpr int length = C::length, warps = W;
-  static constexpr int x_proj_width = width_for<C>(W - 1), out_proj_width = width_for<C>(1) > 2 ? 2 : width_for<C>(1);
+  static constexpr int x_proj_width = width_for<C>(W - 1),
+                       out_proj_width = width_for<C>(1) > 2 ? 2 : width_for<C>(1);
   using S = Sizes;
   const MambaForward& problem;
   const Sizes s;
@@ -100,7 +101,8 @@ struct Block {
 
 /// Steps first + c and the next of a row in device memory; `first` is a multiple of four.
 __device__ inline float2* pair_at(const TileView& tensor, int row, int first, int c) {
-  return reinterpret_cast<float2*>(tensor.data + first * tensor.rows + c / 4 * (4 * tensor.rows) + 4 * row + c % 4);
+  return reinterpret_cast<float2*>(tensor.data + first * tensor.rows + c / 4 * (4 * tensor.rows) + 4 * row +
+                                   c % 4);
 }
 
 template <class B>
@@ -149,7 +151,9 @@ __device__ void load_chunk(const B& b, int c) {
 template <class B>
 __device__ void in_proj_and_convolution(const B& b, const Chunk& chunk, const SlabThread& own) {
   const auto& s = b.s;
-  constexpr int column_tiles = B::length / 2, width = column_tiles % 4 == 0 ? 4 : column_tiles % 2 == 0 ? 2 : 1;
+  constexpr int column_tiles = B::length / 2, width = column_tiles % 4 == 0   ? 4
+                                                      : column_tiles % 2 == 0 ? 2
+                                                                              : 1;
   const TileView tape = b.tape(chunk.first_quad);
 #pragma unroll 1
   for (int tile = 0; tile < column_tiles; tile += width)
@@ -222,12 +226,12 @@ __device__ void scan_forward(const B& b, const Chunk& chunk, const float (&A)[2]
   const float* const z_row = b.row(b.at.z, thread.channel);
   float* const gated_row = b.row(b.at.gated, thread.channel);
   const float D = b.shared[b.at.D + thread.channel];
-  float* checkpoint = b.problem.checkpoints
-                          ? b.problem.checkpoints +
-                                (b.sequence_of_layer() * b.problem.quads + chunk.first_quad) *
-                                    s.checkpoint_size() +
-                                thread.slab * 64 * STATES
-                          : nullptr;
+  float* checkpoint =
+      b.problem.checkpoints
+          ? b.problem.checkpoints +
+                (b.sequence_of_layer() * b.problem.quads + chunk.first_quad) * s.checkpoint_size() +
+                thread.slab * 64 * STATES
+          : nullptr;
 
   for (int q = 0; q < b.length; ++q) {
     if (checkpoint && 4 * q < chunk.steps) save_checkpoint(checkpoint, state);
@@ -259,7 +263,7 @@ __device__ void scan_forward(const B& b, const Chunk& chunk, const float (&A)[2]
     const float2 z = *reinterpret_cast<const float2*>(z_row + step);
     const float2 kept_v = *reinterpret_cast<const float2*>(delta_rows[0] + v_from_delta + step);
     *reinterpret_cast<float2*>(gated_row + step) = {fmaf(D, kept_v.x, sums.x) * silu(z.x),
-                                                        fmaf(D, kept_v.y, sums.y) * silu(z.y)};
+                                                    fmaf(D, kept_v.y, sums.y) * silu(z.y)};
   }
 }
 
@@ -377,9 +381,8 @@ const ForwardVariant variants[] = {fixed<22, 12, 12, 128, 3>(),
 }  // namespace
 
 std::optional<LaunchPlan> plan_mamba_forward(const MambaSizes& sizes, const SharedMemory& memory) {
-  return choose(std::span<const ForwardVariant>(variants), sizes, 0, memory, [&](const ForwardVariant& v) {
-    return suits(v, sizes) && sizes.slabs() < v.threads / 32;
-  });
+  return choose(std::span<const ForwardVariant>(variants), sizes, 0, memory,
+                [&](const ForwardVariant& v) { return suits(v, sizes) && sizes.slabs() < v.threads / 32; });
 }
 
 void launch_mamba_forward(const MambaForward& problem, const LaunchPlan& plan, cudaStream_t stream) {

@@ -57,10 +57,10 @@ __device__ inline int step_of_sums() { return (threadIdx.x & 4 ? 2 : 0) + (threa
 /// Rows of the chunk in shared memory.
 struct ScanBackward {
   const float *v, *projected;
-  float *delta, *d_p;      // become dΔ and dv
-  float *gate, *d_gate;    // silu(z) becomes dz; d_gated · silu'(z) becomes the gated output
-  float* sums;             // (slab, quad, row of B and C, 4): each slab's part of dB and dC
-  float* zeros;            // a row of them
+  float *delta, *d_p;    // become dΔ and dv
+  float *gate, *d_gate;  // silu(z) becomes dz; d_gated · silu'(z) becomes the gated output
+  float* sums;           // (slab, quad, row of B and C, 4): each slab's part of dB and dC
+  float* zeros;          // a row of them
 };
 
 template <int S, class Columns>

@@ -58,8 +58,8 @@ __device__ inline void wait_for_chunk(const Stage& stage, int chunk) {
   __syncthreads();
 }
 
-/// Says that `count` chunks are in device memory. For one thread, after a barrier that follows the writes: the
-/// release covers what other threads wrote before it.
+/// Says that `count` chunks are in device memory. For one thread, after a barrier that follows the writes:
+/// the release covers what other threads wrote before it.
 __device__ inline void publish_to_downstream(const Stage& stage, int count) {
   asm volatile("st.release.gpu.global.s32 [%0], %1;" ::"l"(stage.finished), "r"(count) : "memory");
 }

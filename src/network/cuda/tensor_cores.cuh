@@ -147,9 +147,9 @@ __device__ void load_tiles(float* to, int n_out, int n_in, Weight weight) {
 }
 
 /// A warp's part of a dense layer: finish(o, first, c, Σ_k weight[o][k] in_k for columns first + c and the
-/// next) for 8 WIDTH columns and the outputs of the tiles out_tile, out_tile + tile_step, .. (M of them, as far
-/// as they exist); `first` is a multiple of eight that all lanes share. `weight` as load_tiles leaves it, Tile
-/// is TileC or RoundedTileC.
+/// next) for 8 WIDTH columns and the outputs of the tiles out_tile, out_tile + tile_step, .. (M of them, as
+/// far as they exist); `first` is a multiple of eight that all lanes share. `weight` as load_tiles leaves it,
+/// Tile is TileC or RoundedTileC.
 template <class Tile, int M, int WIDTH, class Columns, class Finish>
 __device__ void multiply_tiles(const float* weight, int out_tile, int tile_step, int n_out, int n_in,
                                const float* in, int first_column, Columns columns, Finish finish) {
@@ -235,8 +235,8 @@ __device__ void load_right_tiles(float* to, int n_in, int n_out, Weight weight) 
   }
 }
 
-/// A warp's part of a dense layer with 16 columns as the tile's rows: finish(o, column, Σ_k in_k weight[k][o])
-/// for N tiles of 8 outputs, as far as they exist; `weight` as load_right_tiles leaves it.
+/// A warp's part of a dense layer with 16 columns as the tile's rows: finish(o, column, Σ_k in_k
+/// weight[k][o]) for N tiles of 8 outputs, as far as they exist; `weight` as load_right_tiles leaves it.
 template <int N, class Columns, class Finish>
 __device__ void multiply_columns(const float* weight, int out_tile, int n_out, int n_in, const float* in,
                                  int first_column, Columns columns, Finish finish) {
@@ -251,7 +251,8 @@ __device__ void multiply_columns(const float* weight, int out_tile, int n_out, i
 #pragma unroll
     for (int j = 0; j < N; ++j) {
       const float* const tile = weight + (min(out_tile + j, last_tile) * k_tiles + k) * 64;
-      sums[j].add_product(left, TileB<CutSplit>(*reinterpret_cast<const float2*>(tile + threadIdx.x % 32 * 2)));
+      sums[j].add_product(left,
+                          TileB<CutSplit>(*reinterpret_cast<const float2*>(tile + threadIdx.x % 32 * 2)));
     }
   }
 #pragma unroll
@@ -286,8 +287,8 @@ __device__ void add_outer_product(TileC (&tiles)[N], const float* a, int m_tile,
 /// The same for all n, with sums in memory: (tile of m, tile of n, lane, 4),
 /// tile_floats(m_count, n_count). M matrices a share the right side.
 template <int M, class Columns, class RowB>
-__device__ void add_outer_products(float* const (&sums)[M], const float* const (&a)[M], int m_tile, int m_count,
-                                   int n_count, Columns columns, RowB b) {
+__device__ void add_outer_products(float* const (&sums)[M], const float* const (&a)[M], int m_tile,
+                                   int m_count, int n_count, Columns columns, RowB b) {
   constexpr int at_once = 4;
   const int n_tiles = tiles_of(n_count, 8), place = m_tile * n_tiles * 128 + threadIdx.x % 32 * 4;
   for (int first = 0; first < n_tiles; first += at_once) {

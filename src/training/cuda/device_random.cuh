@@ -59,8 +59,8 @@ class NoiseRow {
   double2 pair_{};
 };
 
-/// The rotations of a sample's Fourier modes, (cosine, sine) of (k + 1) · angle, for the block that works on it.
-/// All threads call it; ends in a barrier.
+/// The rotations of a sample's Fourier modes, (cosine, sine) of (k + 1) · angle, for the block that works on
+/// it. All threads call it; ends in a barrier.
 __device__ inline const double2* rotations_of(const Sample& sample, int modes) {
   __shared__ double2 rotations[most_components / 2];
   for (int k = threadIdx.x; k < modes; k += blockDim.x)
