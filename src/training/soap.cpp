@@ -81,7 +81,10 @@ std::vector<std::size_t> iterate(T* basis, const T* covariance, std::size_t n, T
     eigenvalue[i % n] += static_cast<double>(basis[i]) * static_cast<double>(product[i]);
   std::vector<std::size_t> order(n);
   std::iota(order.begin(), order.end(), std::size_t{0});
-  std::ranges::stable_sort(order, std::ranges::greater{}, [&](std::size_t j) { return eigenvalue[j]; });
+  // A training that has gone wrong is noticed after the step: until then NaN must have a place, too.
+  std::ranges::stable_sort(order, std::ranges::greater{}, [&](std::size_t j) {
+    return std::isnan(eigenvalue[j]) ? -INFINITY : eigenvalue[j];
+  });
 
   std::vector<double> vectors(n * n);
   for (std::size_t i = 0; i < n * n; ++i) vectors[i] = static_cast<double>(product[i % n * n + order[i / n]]);
