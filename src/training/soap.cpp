@@ -12,29 +12,40 @@ namespace {
 constexpr double beta2 = 0.99, covariance_beta = 0.95;
 constexpr std::size_t follow_every = 10;  // steps
 
+/// c (n) += Σ_l factor(l) · row l of b (k, n), one after the other; c stays in registers for four of them.
+template <class T, class Factor>
+[[gnu::always_inline]] inline void add_rows(T* __restrict c, Factor factor, const T* __restrict b,
+                                            std::size_t k, std::size_t n) {
+  std::size_t l = 0;
+  for (; l + 4 <= k; l += 4) {
+    const T f0 = factor(l), f1 = factor(l + 1), f2 = factor(l + 2), f3 = factor(l + 3);
+    const T* const rows = b + l * n;
+    for (std::size_t j = 0; j < n; ++j)
+      c[j] = (((c[j] + f0 * rows[j]) + f1 * rows[n + j]) + f2 * rows[2 * n + j]) + f3 * rows[3 * n + j];
+  }
+  for (; l < k; ++l) {
+    const T f = factor(l);
+    for (std::size_t j = 0; j < n; ++j) c[j] += f * b[l * n + j];
+  }
+}
+
 /// c (m, n) = a (m, k) · b (k, n)
 template <class T>
 MAC_VECTOR_CLONES void multiply(T* c, const T* a, const T* b, std::size_t m, std::size_t k, std::size_t n) {
-  for (std::size_t i = 0; i < m; ++i) {
-    std::fill(c + i * n, c + (i + 1) * n, T(0));
-    for (std::size_t l = 0; l < k; ++l) {
-      const T factor = a[i * k + l];
-      for (std::size_t j = 0; j < n; ++j) c[i * n + j] += factor * b[l * n + j];
-    }
-  }
+  std::fill(c, c + m * n, T(0));
+  for (std::size_t i = 0; i < m; ++i)
+    add_rows(
+        c + i * n, [&](std::size_t l) { return a[i * k + l]; }, b, k, n);
 }
 
 /// c (k, n) = keep · c + share · aᵀ b with a (m, k), b (m, n)
 template <class T>
 MAC_VECTOR_CLONES void add_transposed_product(T* c, T keep, T share, const T* a, const T* b, std::size_t m,
                                               std::size_t k, std::size_t n) {
-  for (std::size_t i = 0; i < k; ++i) {
-    for (std::size_t j = 0; j < n; ++j) c[i * n + j] *= keep;
-    for (std::size_t l = 0; l < m; ++l) {
-      const T factor = share * a[l * k + i];
-      for (std::size_t j = 0; j < n; ++j) c[i * n + j] += factor * b[l * n + j];
-    }
-  }
+  for (std::size_t i = 0; i < k * n; ++i) c[i] *= keep;
+  for (std::size_t i = 0; i < k; ++i)
+    add_rows(
+        c + i * n, [&](std::size_t l) { return share * a[l * k + i]; }, b, m, n);
 }
 
 template <class T>

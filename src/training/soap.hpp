@@ -9,7 +9,7 @@
 //   L <- beta L + (1 - beta) G G^T,   R <- beta R + (1 - beta) G^T G,
 //
 // and both follow by a step of orthogonal iteration now and then, from the identity on. Vectors take Adam's
-// step. For networks of this size a step costs as much as the gradients of five sequences, and does what
+// step. For networks of this size a step costs as much as the gradients of three sequences, and does what
 // three of AdamW's do (docs/training.md).
 #pragma once
 
