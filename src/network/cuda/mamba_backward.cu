@@ -5,9 +5,10 @@
 // A warp owns a slab of 16 channels, within which everything stays that concerns single channels
 // (mamba_backward_slab.cuh). Helper warps do the rest, a chunk behind or ahead (mamba_backward_helper.cuh):
 //
-//   slabs      | d_h to scan (c)                    | dB, dC (c) | x_proj to dx (c), in_proj's gradient  |
-//   scan (c − 1) helpers    | in_proj, norm (c + 1), fetch c − 1 | dt (c)     | out_proj's and x_proj's
-//   gradients (c) | in_proj (c)
+//   slabs                                    helpers                  (a barrier after each line)
+//   d_h to scan (c)                          in_proj, norm (c + 1), fetch c − 1
+//   dB, dC (c)                               dt (c)
+//   x_proj to dx (c), in_proj's gradient     out_proj's and x_proj's gradients (c)
 //
 // Each block sums the parameter gradients of its own sequence in a fixed order; reduce_partials adds up the
 // blocks.
