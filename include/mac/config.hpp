@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -40,6 +41,10 @@ class ConfigTable {
   /// The table in one fixed spelling: comments, order and white space don't count.
   std::string canonical() const;
 
+  /// What somebody asked for, defaults included, in one spelling: what is left out and what is written out
+  /// with the default's value don't differ, nor do 1 and 1.0.
+  std::map<std::string, std::string> values() const;
+
   bool has(std::string_view key) const;
 
   // Required values. A missing key, a wrong type or a value out of range throws UsageError.
@@ -62,6 +67,7 @@ class ConfigTable {
   std::string string_or(std::string_view key, const std::string& fallback) const;
   std::string choice_or(std::string_view key, const std::string& fallback,
                         const std::vector<std::string>& allowed) const;
+  std::vector<std::string> strings_or(std::string_view key, const std::vector<std::string>& fallback) const;
   std::optional<ConfigTable> table_if(std::string_view key) const;
 
   /// Throws for the first key that nobody has asked for, in this table and below.

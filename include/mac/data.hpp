@@ -85,4 +85,7 @@ class DataFile {
   std::unique_ptr<Impl> impl_;
 };
 
+/// Throws UsageError unless the data are of the experiment's system and closure step.
+void check_data(const Experiment& experiment, const DataFile& data);
+
 }  // namespace mac

@@ -61,4 +61,9 @@ struct Experiment {
   explicit Experiment(ConfigTable table);
 };
 
+/// Throws UsageError unless both experiments are about the same [system]: the message names the
+/// first key in which they differ, with both values. The files are those the experiments come from.
+void check_same_system(const std::string& file, const Experiment& experiment, const std::string& other_file,
+                       const Experiment& other);
+
 }  // namespace mac

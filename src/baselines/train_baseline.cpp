@@ -8,9 +8,7 @@ namespace mac {
 
 std::string train_baseline(const Experiment& experiment, const ModelPlan& plan, const DataFile& data,
                            const std::string& path, int threads, bool quiet) {
-  if (data.experiment().system->name() != experiment.system->name())
-    throw UsageError("{}: holds {} data, but the experiment is about {}", data.path(),
-                     data.experiment().system->name(), experiment.system->name());
+  check_data(experiment, data);
   if (plan.kind == "wilks") {
     const WilksFit fit = fit_wilks(data, plan.baseline->seed);
     save_wilks(fit, experiment, path, plan.name);

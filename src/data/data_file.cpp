@@ -101,4 +101,12 @@ DataSplit DataFile::split(const std::string& name) const {
   return DataSplit(std::move(split));
 }
 
+void check_data(const Experiment& experiment, const DataFile& data) {
+  check_same_system(data.path(), data.experiment(), experiment.config.file(), experiment);
+  const double made = data.experiment().data.closure_step(), described = experiment.data.closure_step();
+  if (made != described)
+    throw UsageError("{}: has a closure step (dt * stride) of {}, in {} it is {}", data.path(), made,
+                     experiment.config.file(), described);
+}
+
 }  // namespace mac

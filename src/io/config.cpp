@@ -1,4 +1,5 @@
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <toml++/toml.h>
 
 #include <algorithm>
@@ -28,7 +29,8 @@ struct ConfigNode {
   std::shared_ptr<ConfigFile> file;
   const toml::table* table = nullptr;
   std::string path;
-  std::set<std::string, std::less<>> known;  // keys somebody asked for
+  std::set<std::string, std::less<>> known;      // keys somebody asked for
+  std::map<std::string, std::string> fallbacks;  // the defaults they would take
   std::map<std::string, std::vector<ConfigTable>, std::less<>>
       children;  // tables handed out, checked as well
 };
@@ -75,6 +77,35 @@ std::string describe(const Range& range) {
 const toml::node* look_up(ConfigNode& node, std::string_view key) {
   node.known.emplace(key);
   return node.table->get(key);
+}
+
+// One spelling of a value, for values().
+std::string spelling(double value) { return fmt::format("{}", value); }
+std::string spelling(bool value) { return value ? "true" : "false"; }
+std::string spelling(const std::string& value) { return fmt::format("\"{}\"", value); }
+std::string spelling(const std::vector<std::string>& values) {
+  std::vector<std::string> parts;
+  for (const std::string& value : values) parts.push_back(spelling(value));
+  return fmt::format("[{}]", fmt::join(parts, ", "));
+}
+std::string spelling(const toml::node& node) {
+  if (node.is_number()) return spelling(*node.value<double>());
+  if (node.is_boolean()) return spelling(node.as_boolean()->get());
+  if (node.is_string()) return spelling(node.as_string()->get());
+  std::vector<std::string> parts;
+  if (const toml::array* array = node.as_array())
+    for (const toml::node& element : *array) parts.push_back(spelling(element));
+  if (const toml::table* table = node.as_table())
+    for (const auto& [key, value] : *table)
+      parts.push_back(fmt::format("{} = {}", key.str(), spelling(value)));
+  return fmt::format("[{}]", fmt::join(parts, ", "));
+}
+
+/// Whether the key is there; `fallback` is what its reader takes if it is not.
+template <class T>
+bool has_or(ConfigNode& node, std::string_view key, const T& fallback) {
+  node.fallbacks[std::string(key)] = spelling(fallback);
+  return look_up(node, key) != nullptr;
 }
 
 /// The node's numbers, if it is an array of finite numbers and nothing else.
@@ -141,6 +172,12 @@ std::string ConfigTable::canonical() const {
   std::ostringstream text;
   text << *node_->table;  // toml++ keeps keys sorted
   return text.str();
+}
+
+std::map<std::string, std::string> ConfigTable::values() const {
+  std::map<std::string, std::string> values = node_->fallbacks;
+  for (const auto& [key, value] : *node_->table) values[std::string(key.str())] = spelling(value);
+  return values;
 }
 
 bool ConfigTable::has(std::string_view key) const { return look_up(*node_, key) != nullptr; }
@@ -252,25 +289,30 @@ std::vector<ConfigTable> ConfigTable::tables(std::string_view key) const {
 }
 
 double ConfigTable::number_or(std::string_view key, double fallback, Range range) const {
-  return has(key) ? number(key, range) : fallback;
+  return has_or(*node_, key, fallback) ? number(key, range) : fallback;
 }
 
 std::int64_t ConfigTable::integer_or(std::string_view key, std::int64_t fallback, std::int64_t low,
                                      std::int64_t high) const {
-  return has(key) ? integer(key, low, high) : fallback;
+  return has_or(*node_, key, static_cast<double>(fallback)) ? integer(key, low, high) : fallback;
 }
 
 bool ConfigTable::boolean_or(std::string_view key, bool fallback) const {
-  return has(key) ? boolean(key) : fallback;
+  return has_or(*node_, key, fallback) ? boolean(key) : fallback;
 }
 
 std::string ConfigTable::string_or(std::string_view key, const std::string& fallback) const {
-  return has(key) ? string(key) : fallback;
+  return has_or(*node_, key, fallback) ? string(key) : fallback;
 }
 
 std::string ConfigTable::choice_or(std::string_view key, const std::string& fallback,
                                    const std::vector<std::string>& allowed) const {
-  return has(key) ? choice(key, allowed) : fallback;
+  return has_or(*node_, key, fallback) ? choice(key, allowed) : fallback;
+}
+
+std::vector<std::string> ConfigTable::strings_or(std::string_view key,
+                                                 const std::vector<std::string>& fallback) const {
+  return has_or(*node_, key, fallback) ? strings(key) : fallback;
 }
 
 std::optional<ConfigTable> ConfigTable::table_if(std::string_view key) const {

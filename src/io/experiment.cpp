@@ -4,6 +4,7 @@
 #include <cmath>
 #include <mac/error.hpp>
 #include <mac/experiment.hpp>
+#include <map>
 
 namespace mac {
 
@@ -129,6 +130,23 @@ Experiment Experiment::read(const std::string& path) { return Experiment(ConfigT
 
 Experiment Experiment::parse(const std::string& text, const std::string& file) {
   return Experiment(ConfigTable::parse(text, file));
+}
+
+void check_same_system(const std::string& file, const Experiment& experiment, const std::string& other_file,
+                       const Experiment& other) {
+  const auto values = experiment.config.table("system").values();
+  const auto others = other.config.table("system").values();
+  const auto value_of = [](const std::map<std::string, std::string>& of, const std::string& key) {
+    const auto found = of.find(key);
+    return found == of.end() ? "absent" : found->second;
+  };
+  std::vector<std::string> keys{"name"};  // another system has other keys
+  for (const auto* of : {&values, &others})
+    for (const auto& [key, value] : *of) keys.push_back(key);
+  for (const std::string& key : keys)
+    if (value_of(values, key) != value_of(others, key))
+      throw UsageError("{}: is about another system: {} is {}, in {} it is {}", file, key,
+                       value_of(values, key), other_file, value_of(others, key));
 }
 
 }  // namespace mac

@@ -24,7 +24,7 @@ class Recorded final : public System {
  public:
   explicit Recorded(const ConfigTable& table) : resolved_names_(table.strings("resolved")) {
     if (resolved_names_.empty()) table.fail("resolved", "needs the name of a variable");
-    const auto targets = table.has("targets") ? table.strings("targets") : resolved_names_;
+    const auto targets = table.strings_or("targets", resolved_names_);
     if (targets.empty()) table.fail("targets", "needs the name of a variable whose equation has a closure");
     for (const std::string& target : targets) {
       const auto found = std::ranges::find(resolved_names_, target);

@@ -257,12 +257,7 @@ class Trainer {
 
 void check(const Experiment& experiment, const ModelPlan& plan, const DataFile& data) {
   if (!plan.network) throw UsageError("the model {} of kind {} is not a network", plan.name, plan.kind);
-  const DataPlan& made = data.experiment().data;
-  if (data.experiment().system->name() != experiment.system->name() ||
-      made.closure_step() != experiment.data.closure_step())
-    throw UsageError("{}: holds {} data with a closure step of {}, the experiment describes {} with {}",
-                     data.path(), data.experiment().system->name(), made.closure_step(),
-                     experiment.system->name(), experiment.data.closure_step());
+  check_data(experiment, data);
 }
 
 }  // namespace

@@ -112,6 +112,15 @@ TEST_F(Lorenz96Baselines, RefuseAnotherStepThanTheirOwn) {
   EXPECT_THROW(roll(*make_wilks(fit, "wilks")), UsageError);
 }
 
+TEST_F(Lorenz96Baselines, RefuseDataOfAnotherSystem) {
+  const Experiment other = Experiment::parse(
+      "[system]\nname = 'lorenz96'\nN = 10\n[data]\ndt = 0.005\nstride = 2\n"
+      "[data.train]\ntrajectories = 1\nhorizon = 1\n[[models]]\nkind = 'wilks'\n",
+      "other.toml");
+  EXPECT_THROW(train_baseline(other, other.models.at(0), data(), folder->file("wilks.h5"), 1, true),
+               UsageError);
+}
+
 TEST(CyclicBaselines, AreRefusedForASystemWithoutARing) {
   const ScratchFolder folder;
   generate(Experiment::parse("[system]\nname = 'burgers'\ngrid = 64\n[data]\ndt = 1e-3\n[data.train]\n"

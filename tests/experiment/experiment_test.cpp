@@ -140,6 +140,31 @@ INSTANTIATE_TEST_SUITE_P(
         Mistake{"[data.ood]", "[data.ood]\ncontinues = \"train\"",
                 "a split that continues another has no initial condition"}));
 
+/// What is said of the good experiment and one whose [system] reads otherwise.
+std::string difference(const std::string& what, const std::string& by) {
+  try {
+    check_same_system("data.h5", Experiment::parse(good, "data.h5"), "study.toml",
+                      Experiment::parse(replaced(good, what, by), "study.toml"));
+  } catch (const UsageError& error) {
+    return error.what();
+  }
+  return "(none)";
+}
+
+TEST(SameSystem, IsTheSameHoweverItIsWritten) {
+  EXPECT_EQ(difference("viscosity = 0.1\nmodes = 3\n", ""), "(none)") << "the defaults, left out";
+  EXPECT_EQ(difference("viscosity = 0.1", "viscosity = 1.00e-1  # a comment"), "(none)");
+  EXPECT_EQ(difference("seed = 7", "seed = 8"), "(none)") << "no part of the system";
+}
+
+TEST(SameSystem, NamesTheFirstKeyThatDiffersAndBothValues) {
+  const std::string begin = "data.h5: is about another system: ";
+  EXPECT_EQ(difference("viscosity = 0.1", "viscosity = 0.9"),
+            begin + "viscosity is 0.1, in study.toml it is 0.9");
+  EXPECT_EQ(difference("name = \"burgers\"\nviscosity = 0.1", "name = \"kdv\""),
+            begin + "name is \"burgers\", in study.toml it is \"kdv\"");
+}
+
 TEST(Experiment, NamesAMissingFileOrFolder) {
   EXPECT_THROW(Experiment::read("/no/such/file.toml"), UsageError);
   EXPECT_THROW(Experiment::read("/"), UsageError);

@@ -77,6 +77,27 @@ TEST(Training, StopsWhenTheLossExplodes) {
   EXPECT_FALSE(fs::exists(folder.file("m.safetensors")));
 }
 
+TEST(Training, RefusesDataOfAnotherSystemOrStep) {
+  const ScratchFolder folder;
+  const DataFile data = DataFile::open(small_data());
+  const auto message = [&](const std::string& what, const std::string& by) -> std::string {
+    std::string text = small_experiment();
+    const Experiment other = Experiment::parse(text.replace(text.find(what), what.size(), by), "other.toml");
+    try {
+      train(other, other.models.at(0), data, folder.file("m.safetensors"), {1, true, false});
+    } catch (const UsageError& error) {
+      return error.what();
+    }
+    return "no error";
+  };
+  EXPECT_NE(message("grid", "modes = 4\ngrid").find("modes is 3, in other.toml it is 4"), std::string::npos);
+  EXPECT_NE(message("grid", "viscosity = 0.9\ngrid").find("viscosity is 0.1, in other.toml it is 0.9"),
+            std::string::npos);
+  EXPECT_NE(message("stride = 10", "stride = 5").find("closure step (dt * stride) of 0.05"),
+            std::string::npos);
+  EXPECT_EQ(folder.count(), 0u);
+}
+
 class Interruption {
  public:
   explicit Interruption(int threads) : threads_(std::to_string(threads)) {
