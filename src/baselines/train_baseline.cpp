@@ -4,11 +4,14 @@
 #include <mac/baselines.hpp>
 #include <mac/error.hpp>
 
+#include "io/atomic_file.hpp"
+
 namespace mac {
 
 std::string train_baseline(const Experiment& experiment, const ModelPlan& plan, const DataFile& data,
                            const std::string& path, int threads, bool quiet) {
   check_data(experiment, data);
+  AtomicFile{path};  // that it can be written is known before it is made
   if (plan.kind == "wilks") {
     const WilksFit fit = fit_wilks(data, plan.baseline->seed);
     save_wilks(fit, experiment, path, plan.name);

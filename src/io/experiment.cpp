@@ -100,6 +100,10 @@ std::vector<Interval> read_intervals(const std::optional<ConfigTable>& evaluatio
     if (pair[1] > split->horizon * (1 + 1e-9))
       table.fail(key, fmt::format("reaches to t = {}, but [data.{}] ends at {}", pair[1], split_name,
                                   split->horizon));
+    // The slack of the metrics, which take the saved times inside an interval.
+    const double step = data.closure_step(), slack = 1e-9 * std::max(1.0, pair[1]);
+    if (std::floor((pair[1] + slack) / step) < std::ceil((pair[0] - slack) / step))
+      table.fail(key, fmt::format("no time is saved in [{}, {}]: dt * stride is {}", pair[0], pair[1], step));
     intervals.push_back({pair[0], pair[1]});
   }
   return intervals;

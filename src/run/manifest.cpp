@@ -55,7 +55,13 @@ Manifest::Manifest(const fs::path& folder) : folder_(folder) {
 bool Manifest::is_valid(const std::string& output, const std::string& inputs) const {
   const auto entry = entries_.find(output);
   return entry != entries_.end() && entry->second.inputs == inputs && fs::is_regular_file(folder_ / output) &&
-         hash_file(folder_ / output) == entry->second.content;
+         !is_changed(output);
+}
+
+bool Manifest::is_changed(const std::string& output) const {
+  const auto entry = entries_.find(output);
+  return entry != entries_.end() && fs::is_regular_file(folder_ / output) &&
+         hash_file(folder_ / output) != entry->second.content;
 }
 
 void Manifest::record(const std::string& output, const std::string& inputs) {

@@ -21,6 +21,8 @@ class Manifest {
 
   /// Whether the output is there, unchanged since it was recorded, and made from inputs with this hash.
   bool is_valid(const std::string& output, const std::string& inputs) const;
+  /// Whether the output is there, but not as it was recorded.
+  bool is_changed(const std::string& output) const;
   /// Records an output that was just made and writes run.json.
   void record(const std::string& output, const std::string& inputs);
   /// The recorded content hash of an output.

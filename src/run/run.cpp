@@ -15,6 +15,7 @@
 
 #include "io/atomic_file.hpp"
 #include "rollout/open_model.hpp"
+#include "run/experiment_copy.hpp"
 #include "run/manifest.hpp"
 
 namespace mac {
@@ -49,8 +50,7 @@ class Study {
       : experiment_(experiment), folder_(folder), options_(options), manifest_(prepare(folder)) {}
 
   RunResult run() {
-    for (const ModelPlan& model : experiment_.models)
-      if (model.file) check_trained_model(*model.file, experiment_);
+    check();
     write_experiment();
     generate_data();
     const DataFile data = DataFile::open(path("data.h5"));
@@ -77,6 +77,28 @@ class Study {
     if (!failure) fs::create_directories(fs::path(folder) / "rollouts", failure);
     if (failure) throw Error("{}: cannot be made: {}", folder, failure.message());
     return folder;
+  }
+
+  bool has_split(std::string_view name) const {
+    return std::ranges::find(experiment_.data.splits, name, &SplitPlan::name) !=
+           experiment_.data.splits.end();
+  }
+
+  /// Refuses what would fail only after hours.
+  void check() const {
+    const std::string& file = experiment_.config.file();
+    const std::vector<std::string> stages = run_stages();
+    for (const std::string& name : options_.force)
+      if (std::ranges::find(stages, name) == stages.end())
+        throw UsageError("there is no stage \"{}\" to force, only {}", name, fmt::join(stages, ", "));
+    if (!has_split("test") && !has_split("ood"))
+      throw UsageError("{}: has no [data.test] and no [data.ood] to roll the models out on", file);
+    for (const ModelPlan& model : experiment_.models) {
+      if (model.file) check_trained_model(*model.file, experiment_);
+      if (model.network && model.network->training.select != Selection::last && !has_split("validation"))
+        throw UsageError("{}: has no [data.validation] to select the weights of {} by; say select = \"last\"",
+                         file, model.name);
+    }
   }
 
   std::string path(const std::string& output) const { return (folder_ / output).string(); }
@@ -115,7 +137,9 @@ class Study {
     write_file_atomically(path("timing.json"), timing.dump(2) + "\n");
   }
 
-  void write_experiment() const { write_file_atomically(path("experiment.toml"), experiment_.config.text()); }
+  void write_experiment() const {
+    write_file_atomically(path("experiment.toml"), text_with_copies(experiment_));
+  }
 
   void generate_data() {
     stage("generate", "data.h5",
@@ -146,6 +170,8 @@ class Study {
 
   void train_model(const Job& job, const DataFile& data) {
     stage("train", job.file, {manifest_.content("data.h5"), job.canonical}, [&] {
+      // A training goes on from its own files, and takes a model that is there for its own.
+      if (manifest_.is_changed(job.file)) fs::remove(path(job.file));
       if (job.plan.baseline)
         train_baseline(experiment_, job.plan, data, path(job.file), options_.threads, options_.quiet);
       else
@@ -156,8 +182,15 @@ class Study {
 
   /// Copies a model that is trained already: the folder stays whole without the file it came from.
   void take_model(const Job& job) {
-    stage("copy", job.file, {hash_file(*job.plan.file)},
-          [&] { fs::copy_file(*job.plan.file, path(job.file), fs::copy_options::overwrite_existing); });
+    stage("copy", job.file, {hash_file(*job.plan.file)}, [&] {
+      const std::string target = path(job.file);
+      if (fs::exists(target) && fs::equivalent(*job.plan.file, target)) return;
+      AtomicFile copy(target);
+      std::error_code failure;
+      fs::copy_file(*job.plan.file, copy.temporary_path(), fs::copy_options::overwrite_existing, failure);
+      if (failure) throw Error("{}: cannot be copied to {}: {}", *job.plan.file, target, failure.message());
+      copy.commit();
+    });
   }
 
   void roll_out(const std::string& output, const ModelRequest& request, const std::string& model,

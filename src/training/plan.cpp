@@ -231,6 +231,19 @@ BaselinePlan read_baseline(const ConfigTable& table, const std::string& kind, co
   return plan;
 }
 
+/// Names that tables, figures and files of a study give to the models every study has.
+bool is_reserved(const std::string& name) {
+  return name == "markov" || name == "exact" || name.starts_with("exact_");
+}
+
+/// Whether a model's file would be that of a network with some seed: mac-seed0 beside mac.
+bool is_seed_of(const std::string& network, const std::string& name) {
+  const std::string begin = network + "-seed";
+  return name.size() > begin.size() && name.starts_with(begin) &&
+         std::all_of(name.begin() + static_cast<std::ptrdiff_t>(begin.size()), name.end(),
+                     [](unsigned char c) { return std::isdigit(c) != 0; });
+}
+
 bool is_file_name(const std::string& name) {
   return !name.empty() && std::ranges::all_of(name, [](unsigned char c) {
     return std::isalnum(c) != 0 || c == '_' || c == '-';
@@ -263,6 +276,10 @@ ModelPlan read_model(const ConfigTable& experiment, const ConfigTable& table, co
   if (!is_file_name(model.name))
     table.fail("name",
                fmt::format("is \"{}\", expected letters, digits, - and _: it names files", model.name));
+  if (is_reserved(model.name))
+    table.fail("name", fmt::format("\"{}\" is what every study calls a model of its own (markov, exact, "
+                                   "exact_...); say another name",
+                                   model.name));
   if (model.file) return model;
   if (model.kind == "mamba" || model.kind == "gru")
     model.network = read_network(experiment, table, system, data);
@@ -283,13 +300,21 @@ std::vector<ModelPlan> read_models(const ConfigTable& experiment, const System& 
                                    const DataPlan& data) {
   std::vector<ModelPlan> models;
   std::set<std::string> names;
-  for (const ConfigTable& table : experiment.tables("models")) {
+  const std::vector<ConfigTable> tables = experiment.tables("models");
+  for (const ConfigTable& table : tables) {
     models.push_back(read_model(experiment, table, system, data));
     if (!names.insert(models.back().name).second)
       table.fail("name", fmt::format("\"{}\" is the name of an earlier model", models.back().name));
   }
-  if (models.empty() && experiment.has("training"))
-    experiment.table("training").fail("", "there is no [[models]] to train");
+  for (const ModelPlan& network : models)
+    for (std::size_t i = 0; network.network && i < models.size(); ++i)
+      if (!models[i].network && is_seed_of(network.name, models[i].name))
+        tables[i].fail("name",
+                       fmt::format("\"{}\" is what the network \"{}\" calls its files; say another name",
+                                   models[i].name, network.name));
+  if (experiment.has("training") &&
+      std::ranges::none_of(models, [](const ModelPlan& model) { return model.network.has_value(); }))
+    experiment.table("training").fail("", "there is no network in [[models]] to train");
   return models;
 }
 

@@ -9,6 +9,7 @@
 #include <mac/training.hpp>
 #include <type_traits>
 
+#include "io/atomic_file.hpp"
 #include "training/descent.hpp"
 #include "training/normalise.hpp"
 #include "training/training_run.hpp"
@@ -266,6 +267,8 @@ std::vector<TrainingResult> train_seeds(const Experiment& experiment, const Mode
                                         std::span<const std::uint64_t> seeds, const DataFile& data,
                                         std::span<const std::string> paths, const TrainOptions& options) {
   check(experiment, plan, data);
+  for (const std::string& path : paths)
+    AtomicFile{path};  // that it can be written is known before it is made
   std::vector<ModelPlan> models;
   for (const std::uint64_t seed : seeds) {
     models.push_back(plan);

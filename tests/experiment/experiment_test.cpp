@@ -130,6 +130,8 @@ INSTANTIATE_TEST_SUITE_P(
                 "study.toml:25: evaluation.intervals: expected intervals [from, to]"},
         Mistake{"[0.1, 0.2]", "[0.1, 0.3]",
                 "evaluation.intervals: reaches to t = 0.3, but [data.test] ends at 0.2"},
+        Mistake{"[0.1, 0.2]", "[0.111, 0.112]",
+                "evaluation.intervals: no time is saved in [0.111, 0.112]: dt * stride is 0.01"},
         Mistake{
             "intervals = [[0, 0.1]", "intervals = [[0, \"a\"]",
             "evaluation.intervals: has an element that is an array, expected an array of arrays of numbers"},

@@ -175,8 +175,32 @@ def test_a_whole_study_runs_once(tmp_path, experiment):
     assert first.done == 7 and set(first.metrics["models"]) == {"mac", "markov", "exact_linear"}
     assert os.path.exists(first.report)
     assert mac.run(experiment, tmp_path / "run", threads=1).kept == 7
+    assert mac.run(experiment, tmp_path / "run", force="report", threads=1).done == 1
+    assert mac.run(experiment, tmp_path / "run", force=["evaluate", "report"], threads=1).done == 2
+    with pytest.raises(mac.UsageError, match='no stage "x" to force, only generate'):
+        mac.run(experiment, tmp_path / "run", force=("x",))
     with pytest.raises(mac.UsageError, match="model"):
         mac.train(experiment, tmp_path / "run/data.h5", tmp_path / "x.safetensors", "other")
+
+
+def test_seeds_and_threads_out_of_range_are_named(tmp_path, experiment, data):
+    path = tmp_path / "m.safetensors"
+    for call in [
+        lambda: mac.train(experiment, data, path, seed=-1),
+        lambda: mac.train(experiment, data, path, seed=2**64),
+        lambda: mac.run(experiment, tmp_path / "run", seeds=[0, -1]),
+    ]:
+        with pytest.raises(mac.UsageError, match="seed is .* expected a whole number from 0"):
+            call()
+    for call in [
+        lambda: mac.generate(experiment, tmp_path / "d.h5", threads=-3),
+        lambda: mac.train(experiment, data, path, threads=-3),
+        lambda: mac.rollout_data("markov", data, tmp_path / "r.h5", threads=-3),
+        lambda: mac.run(experiment, tmp_path / "run", threads=5000),
+    ]:
+        with pytest.raises(mac.UsageError, match="threads is .* expected a whole number from 0 to 4096"):
+            call()
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_ctrl_c_ends_a_script_as_python_does(tmp_path, data):

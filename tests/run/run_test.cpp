@@ -98,6 +98,18 @@ TEST_F(Run, TrustsContentNotDates) {
   EXPECT_GE(run(study).done, 1u) << "removed";
 }
 
+TEST_F(Run, TrainsADamagedModelAgain) {
+  run(study);
+  const std::string model = folder_.file("run/models/mac-seed0.safetensors"), whole = read_bytes(model);
+  std::string flipped = whole;
+  flipped[flipped.size() - 5] ^= 1;
+  for (const std::string& damaged : {flipped, whole.substr(0, whole.size() / 2)}) {
+    write_bytes(model, damaged);
+    EXPECT_EQ(run(study).done, 1u) << "the training gives the same bytes, so nothing after it changes";
+    EXPECT_EQ(read_bytes(model), whole);
+  }
+}
+
 TEST_F(Run, RepeatsAForcedStage) {
   run(study);
   RunOptions options;
@@ -112,6 +124,26 @@ TEST_F(Run, TrainsEverySeedAndPoolsThem) {
   const RunResult result = run(study, options);
   EXPECT_EQ(result.evaluation.models.front().files.size(), 3u);
   EXPECT_EQ(result.evaluation.models.front().splits.at("test").trajectories, 9u);
+}
+
+TEST_F(Run, SaysBeforeItStartsWhatIsMissing) {
+  const auto message = [&](const std::string& text, RunOptions options = {}) -> std::string {
+    try {
+      run(text, options);
+    } catch (const UsageError& error) {
+      return error.what();
+    }
+    return "no error";
+  };
+  EXPECT_EQ(message(changed("[data.test]\ntrajectories = 3\nhorizon = 0.2\n", "")),
+            "study.toml: has no [data.test] and no [data.ood] to roll the models out on");
+  EXPECT_EQ(message(changed("[data.validation]\ntrajectories = 2\nhorizon = 0.2\n", "")),
+            "study.toml: has no [data.validation] to select the weights of mac by; say select = \"last\"");
+  RunOptions options;
+  options.force = {"trian"};
+  EXPECT_EQ(message(study, options),
+            "there is no stage \"trian\" to force, only generate, train, rollout, evaluate, report");
+  EXPECT_FALSE(std::filesystem::exists(folder_.path() / "run" / "data.h5"));
 }
 
 /// The study with a trained model instead of a training.
@@ -147,6 +179,33 @@ TEST_F(Run, TakesATrainedModelAsItIs) {
   changed.parameters.back() += 0.5;
   save_model(changed, folder_.file("zoo/tiny.safetensors"));
   EXPECT_EQ(again().done, 4u) << "copy, its rollout, metrics, report: content counts";
+}
+
+TEST_F(Run, LeavesAFolderWhoseExperimentRunsAgain) {
+  run(study);
+  std::filesystem::create_directory(folder_.path() / "zö");
+  std::filesystem::rename(folder_.path() / "run/models/mac-seed0.safetensors",
+                          folder_.path() / "zö/tiny.safetensors");
+  std::filesystem::remove_all(folder_.path() / "run");
+  // Two on one line, one with a letter of two bytes, one with an escape.
+  const std::string text =
+      "models = [{name = \"a\", file = 'zö/tiny.safetensors'}, {file = \"zö/t\\u0069ny.safetensors\"}]\n" +
+      with_file("").substr(0, with_file("").find("[[models]]"));
+  write_bytes(folder_.file("study.toml"), text);
+  const auto again = [&](const std::string& experiment, const std::string& folder) {
+    RunOptions options;
+    options.threads = 1;
+    options.quiet = true;
+    return run_study(Experiment::read(folder_.file(experiment)), folder_.file(folder), options);
+  };
+  const RunResult first = again("study.toml", "run");
+  std::filesystem::remove_all(folder_.path() / "zö");
+  const std::string kept = read_bytes(folder_.file("run/experiment.toml"));
+  EXPECT_EQ(
+      kept.substr(0, kept.find('\n')),
+      "models = [{name = \"a\", file = \"models/a.safetensors\"}, {file = \"models/tiny.safetensors\"}]");
+  EXPECT_EQ(again("run/experiment.toml", "run").done, 0u) << "its models are in place";
+  EXPECT_EQ(again("run/experiment.toml", "copy").done, first.done);
 }
 
 TEST_F(Run, SaysBeforeItStartsWhyATrainedModelDoesNotFit) {

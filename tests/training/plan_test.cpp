@@ -80,9 +80,28 @@ TEST(TrainingPlan, RefusesWhatCannotBeMeant) {
   EXPECT_NE(complaint(mamba + "[training]\nloss = 'rollout'\nwindow = 10\n").find("no room"),
             std::string::npos);
   EXPECT_NE(complaint(mamba + mamba).find("name of an earlier model"), std::string::npos);
-  EXPECT_NE(complaint("[training]\nsteps = 5\n").find("no [[models]]"), std::string::npos);
+  for (const char* models :
+       {"", "[[models]]\nfile = 'a.safetensors'\n", "[[models]]\nkind = 'linear_memory'\n"})
+    EXPECT_NE(
+        complaint(models + std::string("[training]\nsteps = 5\n")).find("no network in [[models]] to train"),
+        std::string::npos)
+        << models;
   EXPECT_NE(complaint("[[models]]\nkind = 'lstm'\nd_model = 3\n").find("expected one of mamba, gru"),
             std::string::npos);
+}
+
+TEST(TrainingPlan, RefusesNamesThatAStudyGivesItself) {
+  const std::string baseline = "[[models]]\nkind = 'linear_memory'\nname = ";
+  for (const char* name : {"markov", "exact", "exact_linear"})
+    EXPECT_NE(complaint(baseline + "'" + name + "'\n").find("is what every study calls"), std::string::npos)
+        << name;
+  EXPECT_NE(complaint("[[models]]\nfile = 'markov.h5'\n").find("is what every study calls"),
+            std::string::npos);
+  EXPECT_NE(
+      complaint(baseline + "'mac-seed0'\n" + mamba).find("\"mac-seed0\" is what the network \"mac\" calls"),
+      std::string::npos);
+  EXPECT_EQ(complaint(baseline + "'mac-seeds'\n" + mamba), "");
+  EXPECT_EQ(complaint("[[models]]\nfile = 'mac-seed0.safetensors'\n"), "") << "there is no other mac";
 }
 
 TEST(TrainingPlan, KnowsAModelThatIsTrainedAlready) {

@@ -240,6 +240,10 @@ TEST(TrainCommand, RefusesWhatItCannotDo) {
   };
   expect("--seeds 0:2 -o " + folder.file("m.safetensors"), "need a folder");
   expect("--seeds 2 -o " + folder.file("runs/"), "expected FIRST:END");
+  const ProgramResult result = run_program(command + "-o " + folder.file("missing/m.safetensors"));
+  EXPECT_EQ(result.exit_code, 1);
+  EXPECT_NE(result.output.find("missing/m.safetensors: cannot be written"), std::string::npos)
+      << "said before the training, whose first file would be the history: " << result.output;
   expect("--model gru -o " + folder.file("m.safetensors"), "has no model \"gru\" to train, only mac");
   EXPECT_EQ(folder.count(), 1u);
 }

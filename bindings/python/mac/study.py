@@ -21,9 +21,23 @@ from .models import PathLike, load
 from .systems import AnyExperiment, Experiment, as_experiment, toml_lines
 
 
+def _within(name: str, value: int, most: int) -> int:
+    if not 0 <= value <= most:
+        raise UsageError(f"{name} is {value}, expected a whole number from 0 to {most}")
+    return value
+
+
+def _seed(seed: int) -> int:
+    return _within("seed", seed, 2**63 - 1)
+
+
+def _threads(threads: int) -> int:
+    return _within("threads", threads, 4096)
+
+
 def generate(experiment: AnyExperiment, path: PathLike, *, threads: int = 0, quiet: bool = True) -> None:
     """Simulate the full model and write the data file. threads = 0: all cores."""
-    _mac.generate(as_experiment(experiment)._experiment, str(path), threads, quiet)
+    _mac.generate(as_experiment(experiment)._experiment, str(path), _threads(threads), quiet)
 
 
 @dataclass(frozen=True)
@@ -58,7 +72,9 @@ def train(
         if len(plan.models) != 1:
             raise UsageError(f"the experiment has the models {', '.join(plan.models) or 'none'}: say which")
         model = next(iter(plan.models))
-    result = _mac.train(plan._experiment, model, str(data), str(path), seed, resume, device, threads, quiet)
+    if seed is not None:
+        seed = _seed(seed)
+    result = _mac.train(plan._experiment, model, str(data), str(path), seed, resume, device, _threads(threads), quiet)
     return TrainingResult(str(path), **result)
 
 
@@ -162,7 +178,7 @@ def rollout_data(
     quiet: bool = True,
 ) -> None:
     """`mac rollout`: the model ("markov", "exact" or a file) from every trajectory of a data file's splits."""
-    _mac.rollout_data(str(model), str(data), str(path), name, hold, list(splits), to, threads, quiet)
+    _mac.rollout_data(str(model), str(data), str(path), name, hold, list(splits), to, _threads(threads), quiet)
 
 
 def read_rollout(path: PathLike) -> dict[str, RolloutSplit]:
@@ -192,13 +208,17 @@ def run(
     folder: PathLike,
     *,
     seeds: Sequence[int] = (),
-    force: Sequence[str] = (),
+    force: Union[str, Sequence[str]] = (),
     threads: int = 0,
     quiet: bool = True,
 ) -> RunResult:
-    """`mac run`: data, training, rollouts, tables and report in one folder, keeping what is still valid."""
+    """`mac run`: data, training, rollouts, tables and report in one folder, keeping what is still valid.
+
+    force does stages again: "generate", "train", "rollout", "evaluate", "report", or a list of them.
+    """
+    stages = [force] if isinstance(force, str) else list(force)
     metrics, report, done, kept = _mac.run(
-        as_experiment(experiment)._experiment, str(folder), list(seeds), list(force), threads, quiet
+        as_experiment(experiment)._experiment, str(folder), [_seed(s) for s in seeds], stages, _threads(threads), quiet
     )
     return RunResult(json.loads(metrics), report, done, kept)
 
