@@ -184,7 +184,6 @@ class Study {
   void take_model(const Job& job) {
     stage("copy", job.file, {hash_file(*job.plan.file)}, [&] {
       const std::string target = path(job.file);
-      if (fs::exists(target) && fs::equivalent(*job.plan.file, target)) return;
       AtomicFile copy(target);
       std::error_code failure;
       fs::copy_file(*job.plan.file, copy.temporary_path(), fs::copy_options::overwrite_existing, failure);

@@ -205,6 +205,8 @@ TEST_F(Run, LeavesAFolderWhoseExperimentRunsAgain) {
       kept.substr(0, kept.find('\n')),
       "models = [{name = \"a\", file = \"models/a.safetensors\"}, {file = \"models/tiny.safetensors\"}]");
   EXPECT_EQ(again("run/experiment.toml", "run").done, 0u) << "its models are in place";
+  std::filesystem::remove(folder_.path() / "run/run.json");
+  EXPECT_EQ(again("run/experiment.toml", "run").done, first.done) << "a file is not copied onto itself";
   EXPECT_EQ(again("run/experiment.toml", "copy").done, first.done);
 }
 
