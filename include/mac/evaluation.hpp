@@ -83,15 +83,16 @@ struct ComparedCell {
   double tolerance = 0;  // three standard errors: between seeds, and of both means over trajectories
   bool within() const;
 };
-/// Every cell that both have.
+/// Every cell that both have, and the share of trajectories that blew up. UsageError if the systems differ.
 std::vector<ComparedCell> compare(const Evaluation& fresh, const Evaluation& stored);
 
-/// The paper's own number for a cell, in the units of MeanStd; none where the paper gives none.
+/// The paper's own number for a cell, in the units of MeanStd; none where the paper gives none, or for other
+/// parameters of the system.
 /// quantity: "resolved", "closure", "cumulative_l2" or "correlation" (the last two with empty interval and
 /// variable).
-std::optional<MeanStd> paper_value(std::string_view system, std::string_view model, std::string_view split,
-                                   std::string_view quantity, std::string_view interval,
-                                   std::string_view variable);
+std::optional<MeanStd> paper_value(const Experiment& experiment, std::string_view model,
+                                   std::string_view split, std::string_view quantity,
+                                   std::string_view interval, std::string_view variable);
 
 enum class TableFormat { text, markdown, csv, latex };
 

@@ -6,6 +6,7 @@
 #include <mac/random.hpp>
 #include <mac/system.hpp>
 #include <mac/training_plan.hpp>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -65,5 +66,10 @@ struct Experiment {
 /// first key in which they differ, with both values. The files are those the experiments come from.
 void check_same_system(const std::string& file, const Experiment& experiment, const std::string& other_file,
                        const Experiment& other);
+/// The same for results, where the grid on which the full model was solved may differ.
+void check_same_equations(const std::string& file, const Experiment& experiment,
+                          const std::string& other_file, const Experiment& other);
+/// What [system] says of the equations, defaults included: all but the grid.
+std::map<std::string, std::string> equations(const ConfigTable& system);
 
 }  // namespace mac

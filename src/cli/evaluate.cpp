@@ -33,13 +33,15 @@ const std::map<std::string, TableFormat> formats = {{"text", TableFormat::text},
                                                     {"latex", TableFormat::latex}};
 
 /// Throws Error, after the table, if a number is outside.
-void print_comparison(const Evaluation& evaluation, const std::string& against, TableFormat format) {
+void print_comparison(const Evaluation& evaluation, const std::string& against, TableFormat format,
+                      std::FILE* out) {
   const std::vector<ComparedCell> cells = compare(evaluation, read_metrics(against));
   if (cells.empty()) throw UsageError("{}: has no model in common with the files to compare", against);
   Table table{
-      fmt::format("{} against {}: mean errors in %, tolerance three standard errors (between seeds, and "
-                  "over the trajectories of both test sets)",
-                  evaluation.experiment.system->name(), against),
+      fmt::format(
+          "{} against {}: mean errors and blow-ups in %, tolerance three standard errors (between seeds, and "
+          "over the trajectories of both test sets)",
+          evaluation.experiment.system->name(), against),
       {"cell", "here", "stored", "tolerance", "verdict"},
       {}};
   std::size_t outside = 0;
@@ -54,10 +56,10 @@ void print_comparison(const Evaluation& evaluation, const std::string& against, 
                        : "LOWER"});
     outside += cell.within() ? 0 : 1;
   }
-  fmt::print("{}\n", render(table, format));
+  fmt::print(out, "{}\n", render(table, format));
   if (outside > 0)
     throw Error("{} of {} numbers are outside the spread of {}", outside, cells.size(), against);
-  fmt::print("all {} numbers are within the spread of {}\n", cells.size(), against);
+  fmt::print(out, "all {} numbers are within the spread of {}\n", cells.size(), against);
 }
 
 }  // namespace
@@ -99,12 +101,11 @@ void add_evaluate(CLI::App& program) {
     const Evaluation evaluation = evaluate_files(options->files);
     if (!options->common.json.empty()) write_text(options->common.json, metrics_text(evaluation));
     if (!options->figures.empty()) draw_series(evaluation, options->figures);
-    if (options->common.json == "-") return;
     const TableFormat format = formats.at(options->format);
-    if (!options->against.empty()) {
-      print_comparison(evaluation, options->against, format);
-      return;
-    }
+    const bool only_json = options->common.json == "-";
+    if (!options->against.empty())
+      print_comparison(evaluation, options->against, format, only_json ? stderr : stdout);
+    if (only_json || !options->against.empty()) return;
     for (const Table& table : tables(evaluation)) fmt::print("{}\n", render(table, format));
     if (const Table table = paper_comparison(evaluation); !table.rows.empty())
       fmt::print("{}\n", render(table, format));

@@ -13,6 +13,15 @@ struct Key {
   std::string model, split, quantity, interval, variable;
 };
 
+constexpr const char* blow_ups = "blow-ups";
+
+/// The share of the trajectories that blew up, taken for the same in every seed.
+MeanStd blow_up_rate(const SplitMetrics& metrics) {
+  const double rate =
+      static_cast<double>(metrics.blow_ups.size()) / static_cast<double>(metrics.trajectories);
+  return {rate, std::sqrt(rate * (1 - rate)), Series(metrics.cumulative_l2.seeds.size(), rate)};
+}
+
 /// Calls visit(key, value) for every number that a table shows with its spread.
 template <class Visit>
 void for_each_cell(const Evaluation& evaluation, const Visit& visit) {
@@ -29,6 +38,7 @@ void for_each_cell(const Evaluation& evaluation, const Visit& visit) {
                   values[v]);
         }
       visit(Key{model.model, split, "cumulative_l2", "", ""}, metrics.cumulative_l2);
+      visit(Key{model.model, split, blow_ups, "", ""}, blow_up_rate(metrics));
     }
 }
 
@@ -62,6 +72,8 @@ bool ComparedCell::within() const {
 }
 
 std::vector<ComparedCell> compare(const Evaluation& fresh, const Evaluation& stored) {
+  const std::string &file = fresh.experiment.config.file(), &stored_file = stored.experiment.config.file();
+  check_same_equations(file, fresh.experiment, stored_file, stored.experiment);
   // Both are rounded to six digits where they come from files.
   constexpr double rounding = 1e-5;
   std::vector<ComparedCell> cells;
@@ -73,7 +85,10 @@ std::vector<ComparedCell> compare(const Evaluation& fresh, const Evaluation& sto
       const SplitMetrics &now = *find_split(fresh, key), &then = *find_split(stored, key);
       const bool whole = key.interval.empty();  // as long as the rollouts are
       if (whole && std::abs(now.time.back() - then.time.back()) > 1e-6 * then.time.back()) return;
-      const double variance = seed_variance(old) + mean_variance(old, then) + mean_variance(value, now);
+      // That trajectories blow up must not widen what is allowed: there the stored rate stands for both.
+      MeanStd spread = value;
+      if (key.quantity == blow_ups) spread.std = old.std;
+      const double variance = seed_variance(old) + mean_variance(old, then) + mean_variance(spread, now);
       cells.push_back({key.model, key.split, key.quantity, key.interval, key.variable, old, value,
                        3 * std::sqrt(variance) + rounding * std::abs(old.mean)});
     });
@@ -87,9 +102,9 @@ Table paper_comparison(const Evaluation& evaluation) {
     std::vector<std::string> lower, equal, higher;
   };
   std::vector<Row> rows;
-  const std::string_view system = evaluation.experiment.system->name();
   for_each_cell(evaluation, [&](const Key& key, const MeanStd& value) {
-    const auto paper = paper_value(system, key.model, key.split, key.quantity, key.interval, key.variable);
+    const auto paper =
+        paper_value(evaluation.experiment, key.model, key.split, key.quantity, key.interval, key.variable);
     if (!paper || std::isnan(value.mean)) return;
     const std::string title =
         key.quantity == "cumulative_l2"
@@ -104,7 +119,7 @@ Table paper_comparison(const Evaluation& evaluation) {
   });
   Table table{fmt::format("{} against the paper: cells that are lower, equal within the standard deviation "
                           "between seeds, higher",
-                          system),
+                          evaluation.experiment.system->name()),
               {"table", "lower", "equal", "higher"},
               {}};
   for (const Row& row : rows) {

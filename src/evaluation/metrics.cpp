@@ -1,22 +1,14 @@
 #include <algorithm>
 #include <cmath>
 #include <mac/error.hpp>
-#include <mac/evaluation.hpp>
 #include <numbers>
 #include <numeric>
+
+#include "evaluation/relative_l2.hpp"
 
 namespace mac {
 
 namespace {
-
-MeanStd mean_std(const std::vector<double>& values) {
-  if (values.empty()) return {std::nan(""), std::nan("")};
-  const auto n = static_cast<double>(values.size());
-  const double mean = std::accumulate(values.begin(), values.end(), 0.0) / n;
-  double variance = 0;
-  for (const double value : values) variance += (value - mean) * (value - mean) / n;
-  return {mean, std::sqrt(variance)};
-}
 
 /// Values of one cell: a number a trajectory, file after file.
 class Cell {
@@ -59,22 +51,10 @@ std::pair<std::size_t, std::size_t> time_range(const std::vector<double>& time, 
   return {static_cast<std::size_t>(first - time.begin()), static_cast<std::size_t>(last - time.begin())};
 }
 
-/// sqrt( sum (pred - true)^2 / sum true^2 ) of each variable over times [first, last); NaN for a variable
-/// that a symmetry keeps at zero (phi_k of sin x), which has no relative error.
-std::vector<double> relative_l2(const Pair& pair, std::size_t first, std::size_t last) {
-  constexpr double rounding =
-      1e-24;  // of the whole state's squared norm: what rounding leaves of an exact zero
-  std::vector<double> error(pair.width), norm(pair.width);
-  for (std::size_t t = first; t < last; ++t)
-    for (std::size_t v = 0; v < pair.width; ++v) {
-      error[v] += pair.error(t, v) * pair.error(t, v);
-      norm[v] += pair.true_value(t, v) * pair.true_value(t, v);
-    }
-  const double total = std::accumulate(norm.begin(), norm.end(), 0.0);
-  std::vector<double> result(pair.width);
-  for (std::size_t v = 0; v < pair.width; ++v)
-    result[v] = norm[v] > rounding * total ? std::sqrt(error[v] / norm[v]) : std::nan("");
-  return result;
+/// Relative errors over times [first, last).
+std::vector<double> errors_of(const Pair& pair, std::size_t first, std::size_t last) {
+  const std::size_t begin = first * pair.width, count = (last - first) * pair.width;
+  return relative_l2(pair.predicted.subspan(begin, count), pair.truth.subspan(begin, count), pair.width);
 }
 
 /// sqrt( sum_{j<=i} |X - X~|^2 / sum_{all j} |X|^2 ) for every i.
@@ -194,8 +174,8 @@ class Collector {
     const Pair closure{slice(split.closure, c_), slice(split.true_closure, c_), c_};
     for (std::size_t k = 0; k < intervals_.size(); ++k) {
       const auto [first, last] = time_range(split.time, intervals_[k]);
-      const auto resolved_errors = relative_l2(resolved, first, last);
-      const auto closure_errors = relative_l2(closure, first, last);
+      const auto resolved_errors = errors_of(resolved, first, last);
+      const auto closure_errors = errors_of(closure, first, last);
       for (std::size_t v = 0; v < d_; ++v) resolved_[k][v].add(resolved_errors[v]);
       for (std::size_t v = 0; v < c_; ++v) closure_[k][v].add(closure_errors[v]);
     }
@@ -257,6 +237,31 @@ void trim_to_truth(RolloutSplit& split, std::size_t d, std::size_t c, const std:
 
 }  // namespace
 
+std::vector<double> relative_l2(std::span<const double> predicted, std::span<const double> truth,
+                                std::size_t width) {
+  constexpr double rounding =
+      1e-24;  // of the whole state's squared norm: what rounding leaves of an exact zero
+  std::vector<double> error(width), norm(width);
+  for (std::size_t i = 0; i < truth.size(); ++i) {
+    error[i % width] += (predicted[i] - truth[i]) * (predicted[i] - truth[i]);
+    norm[i % width] += truth[i] * truth[i];
+  }
+  const double total = std::accumulate(norm.begin(), norm.end(), 0.0);
+  std::vector<double> result(width);
+  for (std::size_t v = 0; v < width; ++v)
+    result[v] = norm[v] > rounding * total ? std::sqrt(error[v] / norm[v]) : std::nan("");
+  return result;
+}
+
+MeanStd mean_std(const std::vector<double>& values) {
+  if (values.empty()) return {std::nan(""), std::nan("")};
+  const auto n = static_cast<double>(values.size());
+  const double mean = std::accumulate(values.begin(), values.end(), 0.0) / n;
+  double variance = 0;
+  for (const double value : values) variance += (value - mean) * (value - mean) / n;
+  return {mean, std::sqrt(variance)};
+}
+
 double MeanStd::seed_std() const {
   const auto n = static_cast<double>(seeds.size());
   if (n < 2) return std::nan("");
@@ -271,10 +276,7 @@ Evaluation evaluate(std::vector<RolloutFile> rollouts) {
   std::map<std::string, std::vector<std::string>> files;
   for (RolloutFile& rollout : rollouts) {
     const Experiment& experiment = rollout.experiment;
-    if (experiment.system->name() != first.system->name() ||
-        experiment.system->resolved_names() != first.system->resolved_names())
-      throw UsageError("{}: is a rollout of {}, but {} is of {}", rollout.path, experiment.system->name(),
-                       rollouts.front().path, first.system->name());
+    check_same_equations(rollout.path, experiment, rollouts.front().path, first);
     if (!collectors.contains(rollout.model)) order.push_back(rollout.model);
     files[rollout.model].push_back(rollout.path);
     for (RolloutSplit& split : rollout.splits) {

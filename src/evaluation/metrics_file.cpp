@@ -176,10 +176,7 @@ Evaluation evaluate_files(const std::vector<std::string>& paths) {
   Evaluation& whole = parts.front().second;
   for (auto part = parts.begin() + 1; part != parts.end(); ++part) {
     const auto& [path, evaluation] = *part;
-    const System &ours = *whole.experiment.system, &theirs = *evaluation.experiment.system;
-    if (theirs.name() != ours.name() || theirs.resolved_names() != ours.resolved_names())
-      throw UsageError("{}: is about {}, but {} is about {}", path, theirs.name(), parts.front().first,
-                       ours.name());
+    check_same_equations(path, evaluation.experiment, parts.front().first, whole.experiment);
     for (const ModelMetrics& model : evaluation.models) {
       if (std::ranges::find(whole.models, model.model, &ModelMetrics::model) != whole.models.end())
         throw UsageError(

@@ -1,4 +1,6 @@
 // The paper's tables, as printed there: percent, mean and standard deviation.
+#include <fmt/format.h>
+
 #include <limits>
 #include <mac/evaluation.hpp>
 
@@ -455,17 +457,26 @@ const std::vector<Column>& columns() {
   return all;
 }
 
+/// Whether the parameters are the paper's, which are every system's defaults.
+bool has_papers_equations(const Experiment& experiment) {
+  const ConfigTable defaults =
+      ConfigTable::parse(fmt::format("name = \"{}\"", experiment.system->name()), "the paper");
+  make_system(defaults);  // asks for every key, and gives its default
+  return equations(experiment.config.table("system")) == equations(defaults);
+}
+
 }  // namespace
 
-std::optional<MeanStd> paper_value(std::string_view system, std::string_view model, std::string_view split,
-                                   std::string_view quantity, std::string_view interval,
-                                   std::string_view variable) {
+std::optional<MeanStd> paper_value(const Experiment& experiment, std::string_view model,
+                                   std::string_view split, std::string_view quantity,
+                                   std::string_view interval, std::string_view variable) {
   for (const Column& column : columns()) {
-    if (column.system != system || column.split != split || column.quantity != quantity ||
+    if (column.system != experiment.system->name() || column.split != split || column.quantity != quantity ||
         column.interval != interval || column.model != model)
       continue;
     for (const Cell& cell : column.cells)
-      if (cell.variable == variable) return MeanStd{cell.mean / 100, cell.std / 100};
+      if (cell.variable == variable && has_papers_equations(experiment))
+        return MeanStd{cell.mean / 100, cell.std / 100};
   }
   return std::nullopt;
 }

@@ -2,7 +2,9 @@
 
 #include <algorithm>
 #include <cmath>
+#include <iomanip>
 #include <mac/evaluation.hpp>
+#include <sstream>
 
 namespace mac {
 
@@ -76,7 +78,7 @@ Table error_table(const Evaluation& evaluation, const std::string& split, std::s
   for (const ModelMetrics* model : models) {
     columns.push_back({model, &model->splits.at(split), false});
     table.header.push_back(model->model);
-    if (paper_value(system.name(), model->model, split, quantity, interval, names.front())) {
+    if (paper_value(evaluation.experiment, model->model, split, quantity, interval, names.front())) {
       columns.push_back({model, nullptr, true});
       table.header.push_back("paper");
     }
@@ -85,8 +87,9 @@ Table error_table(const Evaluation& evaluation, const std::string& split, std::s
     std::vector<std::string> row = {names[v]};
     for (const TableColumn& column : columns) {
       if (column.paper) {
-        row.push_back(
-            percent(*paper_value(system.name(), column.model->model, split, quantity, interval, names[v])));
+        const auto paper =
+            paper_value(evaluation.experiment, column.model->model, split, quantity, interval, names[v]);
+        row.push_back(paper ? percent(*paper) : "-");
       } else {
         const IntervalMetrics* metrics = find_interval(*column.metrics, interval);
         if (column.metrics->blow_ups.size() == column.metrics->trajectories)
@@ -108,7 +111,7 @@ Table summary_table(const Evaluation& evaluation, const std::string& split) {
   table.header = {"model", "cumulative L2",       "paper",        "correlation",
                   "paper", "centred correlation", "trajectories", "blow-ups"};
   const auto paper = [&](const std::string& model, const char* quantity) {
-    const auto value = paper_value(system.name(), model, split, quantity, "", "");
+    const auto value = paper_value(evaluation.experiment, model, split, quantity, "", "");
     return value ? plain(value->mean) : std::string("-");
   };
   for (const ModelMetrics* model : models_with(evaluation, split)) {
@@ -186,12 +189,15 @@ std::string aligned(const Table& table, const std::string& separator, const std:
 
 std::string csv(const Table& table) {
   const auto line = [](const std::vector<std::string>& cells) {
-    std::string text;
+    std::ostringstream text;
     for (std::size_t j = 0; j < cells.size(); ++j) {
-      const bool quote = cells[j].find_first_of(",\"") != std::string::npos;
-      text += (j > 0 ? "," : "") + (quote ? "\"" + cells[j] + "\"" : cells[j]);
+      text << (j > 0 ? "," : "");
+      if (cells[j].find_first_of(",\"\n") == std::string::npos)
+        text << cells[j];
+      else
+        text << std::quoted(cells[j], '"', '"');  // a quote inside is doubled
     }
-    return text + "\n";
+    return text.str() + "\n";
   };
   std::string text = "# " + table.title + "\n" + line(table.header);
   for (const auto& row : table.rows) text += line(row);
@@ -205,8 +211,12 @@ std::string latex(const Table& table) {
       if (cell.compare(i, 2, "±") == 0) {
         text += "$\\pm$";
         ++i;
-      } else if (cell[i] == '_' || cell[i] == '%') {
+      } else if (std::string_view("&%$#_{}").find(cell[i]) != std::string_view::npos) {
         text += std::string("\\") + cell[i];
+      } else if (cell[i] == '^' || cell[i] == '~') {
+        text += fmt::format("\\{}{{}}", cell[i]);
+      } else if (cell[i] == '\\') {
+        text += "\\textbackslash{}";
       } else {
         text += cell[i];
       }

@@ -115,6 +115,23 @@ EvaluationPlan read_evaluation(const ConfigTable& root, const DataPlan& data) {
           read_intervals(table, "ood_intervals", data, "ood")};
 }
 
+using Values = std::map<std::string, std::string>;
+
+void check_same(const std::string& file, const Values& values, const std::string& other_file,
+                const Values& others) {
+  const auto value_of = [](const Values& of, const std::string& key) {
+    const auto found = of.find(key);
+    return found == of.end() ? "absent" : found->second;
+  };
+  std::vector<std::string> keys{"name"};  // another system has other keys
+  for (const auto* of : {&values, &others})
+    for (const auto& [key, value] : *of) keys.push_back(key);
+  for (const std::string& key : keys)
+    if (value_of(values, key) != value_of(others, key))
+      throw UsageError("{}: is about another system: {} is {}, in {} it is {}", file, key,
+                       value_of(values, key), other_file, value_of(others, key));
+}
+
 }  // namespace
 
 std::string to_string(const Interval& interval) {
@@ -136,21 +153,22 @@ Experiment Experiment::parse(const std::string& text, const std::string& file) {
   return Experiment(ConfigTable::parse(text, file));
 }
 
+std::map<std::string, std::string> equations(const ConfigTable& system) {
+  auto values = system.values();
+  values.erase("grid");
+  return values;
+}
+
 void check_same_system(const std::string& file, const Experiment& experiment, const std::string& other_file,
                        const Experiment& other) {
-  const auto values = experiment.config.table("system").values();
-  const auto others = other.config.table("system").values();
-  const auto value_of = [](const std::map<std::string, std::string>& of, const std::string& key) {
-    const auto found = of.find(key);
-    return found == of.end() ? "absent" : found->second;
-  };
-  std::vector<std::string> keys{"name"};  // another system has other keys
-  for (const auto* of : {&values, &others})
-    for (const auto& [key, value] : *of) keys.push_back(key);
-  for (const std::string& key : keys)
-    if (value_of(values, key) != value_of(others, key))
-      throw UsageError("{}: is about another system: {} is {}, in {} it is {}", file, key,
-                       value_of(values, key), other_file, value_of(others, key));
+  check_same(file, experiment.config.table("system").values(), other_file,
+             other.config.table("system").values());
+}
+
+void check_same_equations(const std::string& file, const Experiment& experiment,
+                          const std::string& other_file, const Experiment& other) {
+  check_same(file, equations(experiment.config.table("system")), other_file,
+             equations(other.config.table("system")));
 }
 
 }  // namespace mac

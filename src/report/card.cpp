@@ -116,7 +116,8 @@ class ErrorTables {
       if (seed_)
         cells.push_back(*seed_ < cell.seeds.size() ? percent({cell.seeds[*seed_], std::nan(""), {}}) : "-");
       cells.push_back(percent(cell));
-      const auto paper = paper_value(system.name(), metrics_.model, split, "resolved", name, variable);
+      const auto paper =
+          paper_value(evaluation_.experiment, metrics_.model, split, "resolved", name, variable);
       cells.push_back(paper ? percent(*paper) : "-");
       table.rows.push_back(std::move(cells));
     }

@@ -57,6 +57,22 @@ TEST_F(CommandLine, PrintsOnlyJsonWhenAskedForItOnStandardOutput) {
   EXPECT_TRUE(nlohmann::json::accept(result.output)) << result.output;
 }
 
+TEST_F(CommandLine, ComparesBesideJsonOnStandardOutput) {
+  generate();
+  run_program("rollout markov --data " + file("data.h5") + " -o " + file("markov.h5"));
+  run_program("evaluate " + file("markov.h5") + " --json " + file("stored.json"));
+  const std::string to_stdout = " --against " + file("stored.json") + " --json -";
+  const ProgramResult same = test::run_command(std::string(MAC_PROGRAM) + " evaluate " + file("markov.h5") +
+                                               to_stdout + " 2> " + file("table"));
+  EXPECT_EQ(same.exit_code, 0);
+  EXPECT_TRUE(nlohmann::json::accept(same.output)) << same.output;
+  EXPECT_NE(read_bytes(file("table")).find("within"), std::string::npos);
+  std::string stored = read_bytes(file("stored.json"));
+  const std::size_t mean = stored.find("\"mean\":") + 7;
+  write_bytes(file("stored.json"), stored.insert(mean, "9"));
+  EXPECT_EQ(run_program("evaluate " + file("markov.h5") + to_stdout).exit_code, 1);
+}
+
 TEST_F(CommandLine, HasHelpWithAnExampleForEveryCommand) {
   const ProgramResult help = run_program("--help");
   EXPECT_EQ(help.exit_code, 0);

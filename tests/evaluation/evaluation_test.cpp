@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <functional>
 #include <limits>
 #include <mac/error.hpp>
 #include <mac/evaluation.hpp>
@@ -15,10 +16,11 @@ namespace {
 
 constexpr double nan = std::numeric_limits<double>::quiet_NaN();
 
-Experiment burgers() {
+Experiment burgers(const std::string& parameters = "modes = 1") {
   return Experiment::parse(
-      "[system]\nname = \"burgers\"\ngrid = 32\nmodes = 1\n[data]\ndt = 0.01\nstride = 50\n"
-      "[data.test]\ntrajectories = 2\nhorizon = 1.0\n[evaluation]\nintervals = [[0, 1], [0.5, 1]]\n",
+      "[system]\nname = \"burgers\"\ngrid = 32\n" + parameters +
+          "\n[data]\ndt = 0.01\nstride = 50\n"
+          "[data.test]\ntrajectories = 2\nhorizon = 1.0\n[evaluation]\nintervals = [[0, 1], [0.5, 1]]\n",
       "study.toml");
 }
 
@@ -34,6 +36,30 @@ RolloutFile small_rollout() {
   split.closure = {1, 1, 1, 1, 1, 1, /**/ 1, 0, 1, 0, 1, 0};
   split.blow_up_time = {nan, nan};
   return {"rollout.h5", "mac", {}, burgers(), {split}};
+}
+
+/// One trajectory of any size, 10 % off.
+RolloutFile rollout_of(const std::string& parameters) {
+  const Experiment experiment = burgers(parameters);
+  const std::size_t d = experiment.system->resolved_size();
+  RolloutSplit split;
+  split.name = "test";
+  split.labels = {""};
+  split.time = {0, 0.5, 1};
+  split.true_resolved.assign(3 * d, 1.0);
+  split.resolved.assign(3 * d, 1.1);
+  split.true_closure = split.closure = split.true_resolved;
+  split.blow_up_time = {nan};
+  return {parameters + ".h5", "mac", {}, experiment, {split}};
+}
+
+std::string refusal(const std::function<void()>& action) {
+  try {
+    action();
+  } catch (const UsageError& error) {
+    return error.what();
+  }
+  return "no error";
 }
 
 TEST(Evaluate, GivesRelativeErrorsPerVariableAndInterval) {
@@ -118,6 +144,16 @@ TEST(Evaluate, RefusesRolloutsOfDifferentSystems) {
   EXPECT_THROW(evaluate({}), UsageError);
 }
 
+TEST(Evaluate, RefusesRolloutsOfOtherParametersAndNamesTheKey) {
+  const auto pooled = [](const char* a, const char* b) {
+    return refusal([&] { evaluate({rollout_of(a), rollout_of(b)}); });
+  };
+  EXPECT_EQ(pooled("modes = 3", "viscosity = 0.9"),
+            "viscosity = 0.9.h5: is about another system: viscosity is 0.9, in modes = 3.h5 it is 0.1");
+  EXPECT_NE(pooled("modes = 3", "modes = 4").find("modes is 4"), std::string::npos);
+  EXPECT_EQ(pooled("modes = 3", "viscosity = 0.1"), "no error") << "a default written out";
+}
+
 TEST(MetricsJson, HasTheDocumentedLayout) {
   const auto json = to_json(evaluate({small_rollout()}));
   const auto& test = json["models"]["mac"]["test"];
@@ -198,6 +234,9 @@ TEST(StoredMetrics, StandBesideRolloutsAndOtherMetrics) {
   const Evaluation both = evaluate_files({folder.file("mac.json"), folder.file("markov.json")});
   ASSERT_EQ(both.models.size(), 2u);
   EXPECT_EQ(both.models[1].model, "markov");
+  test::write_bytes(folder.file("thick.json"), metrics_text(evaluate({rollout_of("viscosity = 0.9")})));
+  EXPECT_THROW(evaluate_files({folder.file("markov.json"), folder.file("thick.json")}), UsageError)
+      << "another system";
   EXPECT_THROW(evaluate_files({folder.file("mac.json"), folder.file("mac.json")}), UsageError)
       << "stored means cannot be pooled";
 }
@@ -247,22 +286,77 @@ TEST(Compare, AllowsThreeStandardErrorsOfSeedsAndTrajectories) {
   EXPECT_TRUE(cell.within()) << "a variable without a relative error";
 }
 
-TEST(PaperComparison, SaysLowerEqualOrHigherForEveryCell) {
+TEST(Compare, CountsTheTrajectoriesThatBlewUp) {
+  const Evaluation stored = evaluate({small_rollout()});
   RolloutFile file = small_rollout();
+  file.splits.front().blow_up_time[1] = 0.5;
+  const auto blow_ups = [](const Evaluation& fresh, const Evaluation& old) {
+    return compare(fresh, old).back();
+  };
+  const ComparedCell cell = blow_ups(evaluate({file}), stored);
+  EXPECT_EQ(cell.quantity, "blow-ups");
+  EXPECT_EQ(cell.fresh.mean, 0.5);
+  EXPECT_FALSE(cell.within()) << "none of the stored did, so none may";
+  EXPECT_TRUE(blow_ups(stored, stored).within());
+  // Half of each seed's two: sqrt(.25 / 2) for either test set.
+  const Evaluation half = evaluate({file, file});
+  EXPECT_NEAR(blow_ups(half, half).tolerance, 3 * std::sqrt(2 * 0.125), 1e-5);
+  EXPECT_TRUE(blow_ups(half, evaluate({file})).within());
+}
+
+TEST(Compare, RefusesAnotherSystem) {
+  const Evaluation thin = evaluate({rollout_of("modes = 3")}),
+                   thick = evaluate({rollout_of("viscosity = 0.9")});
+  EXPECT_NE(refusal([&] { compare(thick, thin); }).find("viscosity is 0.9"), std::string::npos);
+  RolloutFile finer = rollout_of("modes = 3");
+  finer.experiment = Experiment::parse(
+      "[system]\nname = \"burgers\"\ngrid = 64\n[data]\ndt = 0.01\nstride = 50\n"
+      "[data.test]\ntrajectories = 2\nhorizon = 1.0\n",
+      "finer.toml");
+  EXPECT_FALSE(compare(evaluate({finer}), thin).empty()) << "the same equations on another grid";
+}
+
+TEST(PaperComparison, SaysLowerEqualOrHigherForEveryCell) {
+  RolloutFile file = rollout_of("modes = 3");
+  file.splits.front().resolved[0] = file.splits.front().resolved[6] = file.splits.front().resolved[12] = 1;
   const Table table = paper_comparison(evaluate({file}));
-  // The paper's MAC: phi1 .0184 % and psi1 .027 %; here 5 % and 0.
+  // The paper's MAC: phi1 .0184 % and at most 1.42 % of the others; here 0 and 10 %.
   ASSERT_EQ(table.rows.size(), 2u) << "resolved and closure on [0,1]; the paper has no [0.5,1]";
-  EXPECT_EQ(table.rows[0], (std::vector<std::string>{"mac, test: resolved [0,1]", "psi1", "-", "phi1"}));
+  EXPECT_EQ(table.rows[0],
+            (std::vector<std::string>{"mac, test: resolved [0,1]", "phi1", "-", "phi2 phi3 psi1 psi2 psi3"}));
+}
+
+TEST(PaperComparison, StandsBesideThePapersParametersOnly) {
+  for (const char* parameters : {"modes = 4", "modes = 2", "viscosity = 0.9"}) {
+    const Evaluation evaluation = evaluate({rollout_of(parameters)});
+    EXPECT_EQ(tables(evaluation).front().header, (std::vector<std::string>{"variable", "mac"})) << parameters;
+    EXPECT_TRUE(paper_comparison(evaluation).rows.empty()) << parameters;
+  }
+  EXPECT_EQ(tables(evaluate({rollout_of("viscosity = 0.1")})).front().header.back(), "paper");
+}
+
+/// Of the paper's parameters, which are the defaults.
+Experiment default_experiment(const std::string& system) {
+  return Experiment::parse("[system]\nname = \"" + system +
+                               "\"\n[data]\ndt = 5e-5\n[data.test]\ntrajectories = 1\nhorizon = 0.1\n",
+                           "study.toml");
 }
 
 TEST(PaperValues, AreTheOnesInThePapersTables) {
-  EXPECT_NEAR(paper_value("burgers", "mac", "test", "resolved", "[0,1]", "phi3")->mean, 0.010438, 1e-12);
-  EXPECT_NEAR(paper_value("burgers", "markov", "test", "resolved", "[1,2]", "psi2")->std, 0.341128, 1e-12);
-  EXPECT_NEAR(paper_value("kdv", "gru", "test", "closure", "[0,1]", "m1_psi")->mean, 1.097062, 1e-12);
-  EXPECT_NEAR(paper_value("power_grid", "mac", "ood", "resolved", "[0,10]", "omega1")->mean, 0.012879, 1e-12);
-  EXPECT_NEAR(paper_value("lorenz96", "wilks", "test", "resolved", "[0,20]", "X8")->mean, 0.4607, 1e-12);
-  EXPECT_NEAR(paper_value("lorenz96", "mac", "test", "cumulative_l2", "", "")->mean, 0.0643, 1e-12);
-  EXPECT_FALSE(paper_value("burgers", "mac", "test", "resolved", "[0,5]", "phi1"));
+  EXPECT_NEAR(paper_value(default_experiment("burgers"), "mac", "test", "resolved", "[0,1]", "phi3")->mean,
+              0.010438, 1e-12);
+  EXPECT_NEAR(paper_value(default_experiment("burgers"), "markov", "test", "resolved", "[1,2]", "psi2")->std,
+              0.341128, 1e-12);
+  EXPECT_NEAR(paper_value(default_experiment("kdv"), "gru", "test", "closure", "[0,1]", "m1_psi")->mean,
+              1.097062, 1e-12);
+  EXPECT_NEAR(
+      paper_value(default_experiment("power_grid"), "mac", "ood", "resolved", "[0,10]", "omega1")->mean,
+      0.012879, 1e-12);
+  EXPECT_NEAR(paper_value(default_experiment("lorenz96"), "wilks", "test", "resolved", "[0,20]", "X8")->mean,
+              0.4607, 1e-12);
+  EXPECT_NEAR(paper_value(default_experiment("lorenz96"), "mac", "test", "cumulative_l2", "", "")->mean,
+              0.0643, 1e-12);
+  EXPECT_FALSE(paper_value(default_experiment("burgers"), "mac", "test", "resolved", "[0,5]", "phi1"));
 }
 
 TEST(Tables, LineUpInEveryFormat) {
@@ -276,6 +370,14 @@ TEST(Tables, LineUpInEveryFormat) {
   EXPECT_EQ(render(table, TableFormat::csv), "# title\nvariable,mac\nphi1,1.0 ± 0.1\na_b,10\n");
   EXPECT_NE(render(table, TableFormat::latex).find("phi1 & 1.0 $\\pm$ 0.1 \\\\\n  a\\_b & 10"),
             std::string::npos);
+}
+
+TEST(Tables, EscapeWhatTheFormatWouldTakeForItsOwn) {
+  const Table table{"title", {"variable", "a&b \"c\", #1"}, {{"x^2", "$5 {~} \\"}}};
+  EXPECT_EQ(render(table, TableFormat::csv), "# title\nvariable,\"a&b \"\"c\"\", #1\"\nx^2,$5 {~} \\\n");
+  const std::string latex = render(table, TableFormat::latex);
+  EXPECT_NE(latex.find("a\\&b \"c\", \\#1"), std::string::npos) << latex;
+  EXPECT_NE(latex.find("x\\^{}2 & \\$5 \\{\\~{}\\} \\textbackslash{}"), std::string::npos) << latex;
 }
 
 }  // namespace
