@@ -18,16 +18,18 @@ void print_errors(const std::vector<ClosureError>& errors) {
   for (const ClosureError& split : errors) {
     fmt::print("closure of split {}, relative error in %\n", split.split);
     for (std::size_t c = 0; c < split.components.size(); ++c)
-      fmt::print("  {:<10} {:>10.4g} ± {:.2g}\n", split.components[c], 100 * split.mean[c],
-                 100 * split.deviation[c]);
+      fmt::print("  {:<10} {:>18}\n", split.components[c], percent(split.errors[c]));
   }
 }
 
 nlohmann::json to_json(const std::vector<ClosureError>& errors) {
   nlohmann::json splits = nlohmann::json::object();
-  for (const ClosureError& split : errors)
+  for (const ClosureError& split : errors) {
+    std::vector<double> mean, deviation;
+    for (const MeanStd& error : split.errors) mean.push_back(error.mean), deviation.push_back(error.std);
     splits[split.split] = {
-        {"components", split.components}, {"relative_error", split.mean}, {"deviation", split.deviation}};
+        {"components", split.components}, {"relative_error", mean}, {"deviation", deviation}};
+  }
   return {{"closure_error", splits}};
 }
 
@@ -73,7 +75,7 @@ void add_predict(CLI::App& program) {
     how.quiet = options->common.quiet;
     const Model model = load_model(options->model);
     if (file_kind(options->input) == FileKind::hdf5) {
-      const auto errors = predict_data(model, options->input, options->output, how);
+      const auto errors = predict_data(model, options->model, options->input, options->output, how);
       if (!options->common.json.empty()) write_json(options->common.json, to_json(errors));
       if (options->common.json != "-") print_errors(errors);
       return;

@@ -1,6 +1,7 @@
 // A network applied to recorded sequences: the closure predicted from the true history (teacher forcing).
 #pragma once
 
+#include <mac/evaluation.hpp>
 #include <mac/model.hpp>
 #include <memory>
 #include <string>
@@ -42,17 +43,19 @@ class Predictor {
 void predict_safetensors(const Model& model, const std::string& input, const std::string& output,
                          const PredictOptions& options);
 
-/// How far the predicted closure of a split is from the true one: relative L2 error of each component,
-/// averaged over trajectories.
+/// How far the predicted closure of a split is from the true one: relative L2 error of each component over
+/// trajectories.
 struct ClosureError {
   std::string split;
   std::vector<std::string> components;
-  std::vector<double> mean, deviation;
+  std::vector<MeanStd> errors;
 };
 
 /// Every split of a data file -> an HDF5 file with time, closure and true_closure of each. What the truth is,
-/// the closure at each time or its mean over the interval that follows, the model says.
-std::vector<ClosureError> predict_data(const Model& model, const std::string& input,
-                                       const std::string& output, const PredictOptions& options);
+/// the closure at each time or its mean over the interval that follows, the model says. UsageError if the
+/// model is not for these data.
+std::vector<ClosureError> predict_data(const Model& model, const std::string& model_file,
+                                       const std::string& input, const std::string& output,
+                                       const PredictOptions& options);
 
 }  // namespace mac

@@ -6,9 +6,11 @@
 #include <mac/version.hpp>
 
 #include "data/provenance.hpp"
+#include "evaluation/relative_l2.hpp"
 #include "io/atomic_file.hpp"
 #include "io/hdf5.hpp"
 #include "network/predict.hpp"
+#include "rollout/open_model.hpp"
 
 namespace mac {
 
@@ -57,40 +59,12 @@ PredictionWriter create_split(h5::File& file, const DataSplit& split, std::size_
   return {create("closure"), create("true_closure")};
 }
 
-/// Relative L2 error of each component of one trajectory: sqrt(Σ(pred−true)²/Σ true²).
-std::vector<double> relative_errors(const std::vector<double>& predicted, const std::vector<double>& truth,
-                                    std::size_t components) {
-  std::vector<double> difference(components), norm(components);
-  for (std::size_t i = 0; i < predicted.size(); ++i) {
-    difference[i % components] += (predicted[i] - truth[i]) * (predicted[i] - truth[i]);
-    norm[i % components] += truth[i] * truth[i];
-  }
-  for (std::size_t c = 0; c < components; ++c) difference[c] = std::sqrt(difference[c] / norm[c]);
-  return difference;
-}
-
-/// Mean and standard deviation over trajectories; errors holds one vector of components for each.
-ClosureError summarise(const std::string& split, const std::vector<std::string>& components,
-                       const std::vector<std::vector<double>>& errors) {
-  const auto count = static_cast<double>(errors.size());
-  ClosureError summary{split, components, {}, {}};
-  for (std::size_t c = 0; c < components.size(); ++c) {
-    double sum = 0, squares = 0;
-    for (const auto& error : errors) sum += error[c];
-    const double mean = sum / count;
-    for (const auto& error : errors) squares += (error[c] - mean) * (error[c] - mean);
-    summary.mean.push_back(mean);
-    summary.deviation.push_back(std::sqrt(squares / count));
-  }
-  return summary;
-}
-
 ClosureError predict_split(Predictor& predict, Target target, const DataSplit& split, PredictionWriter writer,
                            std::size_t times, const std::vector<std::string>& components,
                            Progress& progress) {
   const std::size_t c = components.size();
   constexpr std::size_t group_size = 16;
-  std::vector<std::vector<double>> errors;
+  std::vector<std::vector<double>> errors(c);  // of each component, a trajectory each
   for (std::size_t first = 0; first < split.trajectories(); first += group_size) {
     const std::size_t count = std::min(group_size, split.trajectories() - first);
     std::vector<double> x(count * times * split.resolved_size());
@@ -105,12 +79,15 @@ ClosureError predict_split(Predictor& predict, Target target, const DataSplit& s
       else
         split.read_closure(first + i, 0, times, truth.data());
       writer.true_closure.write({first + i, 0, 0}, {1, times, c}, truth.data());
-      const auto begin = y.begin() + static_cast<std::ptrdiff_t>(i * times * c);
-      errors.push_back(relative_errors({begin, begin + static_cast<std::ptrdiff_t>(times * c)}, truth, c));
+      const auto error = relative_l2(std::span(y).subspan(i * times * c, times * c), truth, c);
+      for (std::size_t j = 0; j < c; ++j)
+        if (!std::isnan(error[j])) errors[j].push_back(error[j]);
     }
     progress.advance(count);
   }
-  return summarise(split.name(), components, errors);
+  ClosureError result{split.name(), components, {}};
+  for (const std::vector<double>& component : errors) result.errors.push_back(mean_std(component));
+  return result;
 }
 
 }  // namespace
@@ -134,10 +111,12 @@ void predict_safetensors(const Model& model, const std::string& input, const std
   writer.write(output);
 }
 
-std::vector<ClosureError> predict_data(const Model& model, const std::string& input,
-                                       const std::string& output, const PredictOptions& options) {
+std::vector<ClosureError> predict_data(const Model& model, const std::string& model_file,
+                                       const std::string& input, const std::string& output,
+                                       const PredictOptions& options) {
   const DataFile data = DataFile::open(input);
   const System& system = *data.experiment().system;
+  check_fits(model_file, model, data.experiment(), input);
   if (system.resolved_size() != model.shape.d_in || system.closure_size() != model.shape.d_out)
     throw Error(
         "{}: has {} resolved variables and {} closure components, the network {} inputs and {} outputs",

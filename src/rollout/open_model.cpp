@@ -10,22 +10,6 @@ namespace mac {
 
 namespace {
 
-/// `source` names the file that the experiment comes from.
-void check_fits(const std::string& path, const Model& model, const Experiment& experiment,
-                const std::string& source) {
-  const System& system = *experiment.system;
-  if (!model.system.empty() && model.system != system.name())
-    throw UsageError("{}: is a closure for {}, but {} is about {}", path, model.system, source,
-                     system.name());
-  if (!model.input_names.empty() && model.input_names != system.resolved_names())
-    throw UsageError("{}: reads the variables {}, but the data have {}", path,
-                     fmt::join(model.input_names, " "), fmt::join(system.resolved_names(), " "));
-  const double step = experiment.data.closure_step();
-  if (model.closure_step && std::abs(*model.closure_step - step) > 1e-9 * step)
-    throw UsageError("{}: was trained for a closure step of {:g}, but {} saves every {:g}", path,
-                     *model.closure_step, source, step);
-}
-
 std::unique_ptr<ClosureModel> open_network(const ModelRequest& request, const DataFile& data) {
   const Model model = load_model(request.model);
   check_fits(request.model, model, data.experiment(), data.path());
@@ -40,6 +24,21 @@ std::unique_ptr<ClosureModel> open_network(const ModelRequest& request, const Da
 }
 
 }  // namespace
+
+void check_fits(const std::string& path, const Model& model, const Experiment& experiment,
+                const std::string& source) {
+  const System& system = *experiment.system;
+  if (!model.system.empty() && model.system != system.name())
+    throw UsageError("{}: is a closure for {}, but {} is about {}", path, model.system, source,
+                     system.name());
+  if (!model.input_names.empty() && model.input_names != system.resolved_names())
+    throw UsageError("{}: reads the variables {}, but the data have {}", path,
+                     fmt::join(model.input_names, " "), fmt::join(system.resolved_names(), " "));
+  const double step = experiment.data.closure_step();
+  if (model.closure_step && std::abs(*model.closure_step - step) > 1e-9 * step)
+    throw UsageError("{}: was trained for a closure step of {:g}, but {} saves every {:g}", path,
+                     *model.closure_step, source, step);
+}
 
 std::unique_ptr<ClosureModel> open_model(const ModelRequest& request, const DataFile& data) {
   const bool network = std::filesystem::exists(request.model) && !is_baseline(request.model);

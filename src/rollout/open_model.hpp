@@ -18,6 +18,10 @@ struct ModelRequest {
 /// Throws UsageError if the model does not fit the data: another system, other variables, another step.
 std::unique_ptr<ClosureModel> open_model(const ModelRequest& request, const DataFile& data);
 
+/// The same check of a network; `path` is its file, `source` the one that the experiment comes from.
+void check_fits(const std::string& path, const Model& model, const Experiment& experiment,
+                const std::string& source);
+
 /// The same check of a trained model before there are data: what the experiment says of them counts.
 void check_trained_model(const std::string& path, const Experiment& experiment);
 

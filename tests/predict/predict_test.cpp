@@ -169,6 +169,50 @@ TEST(Predict, ReportsTheDistanceFromTheTrueClosureOfADataFile) {
   }
 }
 
+TEST(Predict, RefusesDataThatTheModelIsNotFor) {
+  const ScratchFolder folder;
+  generate(Experiment::parse("[system]\nname = \"burgers\"\ngrid = 32\n[data]\ndt = 1e-3\nstride = 10\n"
+                             "[data.test]\ntrajectories = 1\nhorizon = 0.1\n",
+                             "study.toml"),
+           folder.file("data.h5"), {1, true});
+  Model model = golden_model(golden("burgers_mamba"));
+  const auto output = [&](const std::string& system, double step) {
+    model.system = system;
+    model.closure_step = step;
+    save_model(model, folder.file("model"));
+    const auto result = run_program(fmt::format("predict {} --input {} -o {}", folder.file("model"),
+                                                folder.file("data.h5"), folder.file("out.h5")));
+    return fmt::format("{} {}", result.exit_code, result.output);
+  };
+  const std::string other = output("kdv", 0.01), longer = output("burgers", 0.02);
+  EXPECT_TRUE(other.starts_with("2 ")) << other;
+  EXPECT_NE(other.find("model: is a closure for kdv, but"), std::string::npos) << other;
+  EXPECT_TRUE(longer.starts_with("2 ")) << longer;
+  EXPECT_NE(longer.find("was trained for a closure step of 0.02"), std::string::npos) << longer;
+  EXPECT_TRUE(output("burgers", 0.01).starts_with("0 "));
+}
+
+TEST(Predict, GivesNoErrorForAComponentThatASymmetryKeepsAtZero) {
+  const ScratchFolder folder;
+  generate(
+      Experiment::parse("[system]\nname = \"burgers\"\ngrid = 32\n[data]\ndt = 1e-3\nstride = 10\n"
+                        "[data.test]\nhorizon = 0.2\ninitial = { kind = \"fields\", fields = [\"sin\"] }\n",
+                        "study.toml"),
+      folder.file("data.h5"), {1, true});
+  save_model(golden_model(golden("burgers_mamba")), folder.file("model"));
+  const auto result =
+      run_program(fmt::format("predict {} --input {} -o {} --json {}", folder.file("model"),
+                              folder.file("data.h5"), folder.file("out.h5"), folder.file("json")));
+  ASSERT_EQ(result.exit_code, 0) << result.output;
+  EXPECT_NE(result.output.find("m1_phi                      -"), std::string::npos) << result.output;
+  const auto json = nlohmann::json::parse(read_bytes(folder.file("json")));
+  const auto& errors = json["closure_error"]["test"]["relative_error"];
+  for (std::size_t k = 0; k < 3; ++k) {
+    EXPECT_TRUE(errors[k].is_null()) << "phi of sin x";
+    EXPECT_TRUE(errors[k + 3].is_number()) << "psi of sin x";
+  }
+}
+
 TEST(Info, TellsWhatANetworkIs) {
   const ScratchFolder folder;
   Model model = golden_model(golden("burgers_mamba"));
