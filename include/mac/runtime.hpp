@@ -15,6 +15,7 @@
 
 #include <mac/mac.h>
 
+#include <cmath>
 #include <cstddef>
 #include <cstdint>
 #include <mac/held_rk4.hpp>
@@ -226,7 +227,7 @@ struct CouplingOptions {
 
 /// Advances a right-hand side together with the closure, by classical RK4 (mac/held_rk4.hpp): the arithmetic,
 /// and so the bits, of `mac rollout`. Rhs is called as rhs(y, dydt) or rhs(t, y, dydt) with spans of one
-/// column (inputs). A step does not allocate.
+/// column (inputs). dt is the model's closure step, where its file says. A step does not allocate.
 template <class Rhs>
 class CoupledStepper {
  public:
@@ -244,6 +245,10 @@ class CoupledStepper {
     if (hold_ == Hold::stage)
       throw Error(MAC_INVALID_ARGUMENT, "a CoupledStepper has the holds zero and linear, not stage");
     if (!(dt > 0)) throw Error(MAC_INVALID_ARGUMENT, "dt is " + std::to_string(dt) + ": expected > 0");
+    if (const auto step = model.closure_step(); step && std::abs(dt - *step) > 1e-9 * *step)
+      throw Error(MAC_INVALID_ARGUMENT, "dt is " + std::to_string(dt) +
+                                            ": the model was trained for a closure step of " +
+                                            std::to_string(*step));
     if (targets_.empty())
       for (std::size_t j = 0; j < model.outputs(); ++j) targets_.push_back(j);
     detail::expect_size("targets", targets_.size(), model.outputs());

@@ -13,7 +13,9 @@ namespace {
 class TrueClosure final : public ClosureGroup {
  public:
   TrueClosure(const DataSplit& split, std::size_t first, std::size_t count, Target target)
-      : times_(target == Target::instant ? split.times() : split.times() - 1),
+      : data_times_(split.times()),
+        end_(split.time().back()),
+        times_(target == Target::instant ? split.times() : split.times() - 1),
         count_(count),
         c_(split.closure_size()),
         values_(count * times_ * c_) {
@@ -27,12 +29,17 @@ class TrueClosure final : public ClosureGroup {
   }
 
   void predict(std::size_t n, const double*, double* closure) override {
+    if (n >= data_times_)
+      throw UsageError("the exact closure is known to t = {:g}, where the data end: roll it out no further",
+                       end_);
     const std::size_t known = std::min(n, times_ - 1);  // the last time has no interval after it, so no mean
     for (std::size_t i = 0; i < count_; ++i)
       std::copy_n(values_.data() + (i * times_ + known) * c_, c_, closure + i * c_);
   }
 
  private:
+  std::size_t data_times_;
+  double end_;
   std::size_t times_, count_, c_;
   std::vector<double> values_;
 };

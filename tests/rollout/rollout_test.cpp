@@ -93,6 +93,23 @@ TEST(Rollout, KeepsTruthLabelsAndTheModelsName) {
   EXPECT_EQ(file.splits[1].closure, file.splits[1].true_closure);
 }
 
+TEST(ExactRollout, EndsWhereTheDataEnd) {
+  const ScratchFolder folder;
+  const Experiment experiment = burgers();
+  generate(experiment, folder.file("data.h5"), {1, true});
+  const DataFile data = DataFile::open(folder.file("data.h5"));
+  RolloutOptions options{{"test"}, 1, true};
+  const double end = data.split("test").time().back();
+  for (const Target target : {Target::instant, Target::mean}) {
+    options.to = end;
+    rollout(*make_exact({Hold::zero, target}), data, folder.file("out.h5"), options);
+    options.to = end + experiment.data.closure_step();
+    EXPECT_THROW(rollout(*make_exact({Hold::zero, target}), data, folder.file("beyond.h5"), options),
+                 UsageError);
+  }
+  EXPECT_EQ(folder.count(), 2u) << "the data and the rollout within them";
+}
+
 /// Feeds trajectory 1 a closure that drives it to infinity after a few steps.
 class Explosive final : public ClosureModel {
  public:

@@ -148,8 +148,10 @@ TEST_F(CppApi, SaysWhatWasWrong) {
   expect_error(MAC_BAD_STATE, "3 columns", [&] { state.restore(model.state(3).save()); });
   const auto still = [](std::span<const double>, std::span<double>) {};
   expect_error(MAC_INVALID_ARGUMENT, "dt is", [&] { runtime::CoupledStepper(model, 0, still); });
+  expect_error(MAC_INVALID_ARGUMENT, "trained for a closure step of 0.01",
+               [&] { runtime::CoupledStepper(model, 0.02, still); });
   expect_error(MAC_INVALID_ARGUMENT, "target 6 is beyond", [&] {
-    runtime::CoupledStepper(model, 1, still, {.targets = {0, 1, 2, 3, 4, 6}});
+    runtime::CoupledStepper(model, 0.01, still, {.targets = {0, 1, 2, 3, 4, 6}});
   });
   const runtime::Model moved = std::move(model);
   expect_error(MAC_INVALID_ARGUMENT, "model is null", [&] { model.state(); });
