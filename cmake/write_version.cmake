@@ -1,4 +1,4 @@
-execute_process(COMMAND git -C ${SOURCE_DIR} rev-parse --short=12 HEAD
+execute_process(COMMAND git -C ${SOURCE_DIR} describe --always --abbrev=12 --exclude=* --dirty  # -dirty: and changes
                 OUTPUT_VARIABLE commit OUTPUT_STRIP_TRAILING_WHITESPACE ERROR_QUIET RESULT_VARIABLE status)
 if(NOT status EQUAL 0)
   set(commit "unknown")
