@@ -91,8 +91,9 @@ TEST_F(Installed, ServesAnotherProjectByPkgConfig) {
 #endif
   const std::string prefix = folder_->file("prefix");
   const std::string pc = run_command("find " + prefix + " -name mac-runtime.pc -printf %h").output;
-  const std::string config = "$(PKG_CONFIG_PATH=" + pc + " pkg-config --cflags --libs ";
-  const std::string out = folder_->file("solver"), rpath = " -Wl,-rpath," + pc + "/..";
+  const std::string ask = "$(PKG_CONFIG_PATH=" + pc + " pkg-config ", config = ask + "--cflags --libs ";
+  const std::string out = folder_->file("solver");
+  const std::string rpath = " -Wl,-rpath," + ask + "--variable=libdir mac-runtime)";
   lines("cc -o " + out + "_c " + consumer_ + "/solver.c " + config + "mac-runtime)" + rpath);
   lines("c++ -std=c++20 -o " + out + "_cpp " + consumer_ + "/solver.cpp " + config + "mac-runtime)" + rpath);
   lines("c++ -std=c++20 -o " + out + "_full " + consumer_ + "/full.cpp " + config + "mac)");
