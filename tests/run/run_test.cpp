@@ -206,7 +206,7 @@ TEST_F(Run, LeavesAFolderWhoseExperimentRunsAgain) {
       "models = [{name = \"a\", file = \"models/a.safetensors\"}, {file = \"models/tiny.safetensors\"}]");
   EXPECT_EQ(again("run/experiment.toml", "run").done, 0u) << "its models are in place";
   std::filesystem::remove(folder_.path() / "run/run.json");
-  EXPECT_EQ(again("run/experiment.toml", "run").done, first.done) << "a file is not copied onto itself";
+  EXPECT_EQ(again("run/experiment.toml", "run").done, first.done) << "the file is its own copy";
   EXPECT_EQ(again("run/experiment.toml", "copy").done, first.done);
 }
 
