@@ -122,6 +122,7 @@ def test_closure_components_go_to_their_equations(tmp_path):
         (dict(t=[0, np.nan]), "not finite"),
         (dict(dt=0.0), "dt is 0.0"),
         (dict(dt=np.nan), "dt is nan"),
+        (dict(dt=0.005), "trained for a step of 0.01"),
         (dict(closure="mac.safetensors"), "closure is a str"),
         (dict(hold="stage"), "zero and linear"),
         (dict(targets=[0, 1]), "2 targets for 6"),

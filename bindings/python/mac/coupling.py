@@ -63,7 +63,7 @@ def rollout(
     closure  a mac.Closure; None: none
     hold     "zero" or "linear" extrapolation over a step; default: as the closure was trained
     targets  the equations to which the closure's components belong; default: the system's, or all in order
-    dt       the step; default: the closure's, or the spacing of t where it does not say
+    dt       the step where the closure does not say its own; default: the spacing of t
     continued  go on from the closure's memory instead of from rest
 
     With a built-in system the numbers are those of `mac rollout` to the last bit. Afterwards the closure's
@@ -73,8 +73,10 @@ def rollout(
     if closure is not None and not isinstance(closure, Closure):
         raise UsageError(f"closure is a {type(closure).__name__}, expected a mac.Closure; mac.load() opens one")
     time = np.asarray(t, dtype=float)
-    step = dt if dt is not None else closure.closure_step if closure is not None else None
-    step, every = _steps_between(time, step)
+    own = closure.closure_step if closure is not None else None
+    step, every = _steps_between(time, own if dt is None else dt)
+    if own is not None and abs(step - own) > 1e-9 * own:
+        raise UsageError(f"dt is {dt}, but the closure was trained for a step of {own}")
     start = np.ascontiguousarray(y0, dtype=float)
     if not np.all(np.isfinite(start)):
         raise UsageError("y0 holds a number that is not finite")
