@@ -11,9 +11,9 @@ namespace {
 
 std::atomic<bool> stop_asked{false};
 
-void on_signal(int signal) {
+void on_signal(int) {
   stop_asked = true;
-  std::signal(signal, SIG_DFL);
+  for (const int next : {SIGINT, SIGTERM}) std::signal(next, SIG_DFL);
 }
 
 struct Scopes {

@@ -120,7 +120,7 @@ void save_wilks(const WilksFit& fit, const Experiment& experiment, const std::st
     file.set_attribute("/", "sigma", fit.sigma);
     file.set_attribute("/", "r_squared", fit.r_squared);
     file.set_attribute("/", "step", fit.step);
-    file.set_attribute("/", "noise_seed", static_cast<double>(fit.seed));
+    file.set_attribute("/", "noise_seed", fit.seed);
   });
 }
 
@@ -133,7 +133,7 @@ WilksFit load_wilks(const std::string& path) {
   fit.sigma = file.number_attribute("/", "sigma");
   fit.r_squared = file.number_attribute("/", "r_squared");
   fit.step = file.number_attribute("/", "step");
-  fit.seed = static_cast<std::uint64_t>(file.number_attribute("/", "noise_seed"));
+  fit.seed = file.integer_attribute("/", "noise_seed");
   if (!(std::abs(fit.phi) <= 1)) throw Error("{}: attribute \"phi\" is {}, expected -1 to 1", path, fit.phi);
   if (!(fit.sigma >= 0)) throw Error("{}: attribute \"sigma\" is {}, expected >= 0", path, fit.sigma);
   return fit;

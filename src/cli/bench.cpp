@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 #include <omp.h>
 
+#include <mac/error.hpp>
 #include <mac/experiment.hpp>
 #include <mac/paper_networks.hpp>
 #include <memory>
@@ -152,7 +153,15 @@ void add_bench(CLI::App& program) {
       ->check(CLI::Range(1, 1000))
       ->type_name("N");
   add_common(*command, options->common, true);
-  command->callback([options] {
+  command->callback([options, command] {
+    const auto only_for = [&](const std::string& setting, const std::string& value, const char* option) {
+      if (setting != value && command->count(option) > 0)
+        throw UsageError("{}: applies to {} only", option, value);
+    };
+    for (const char* option : {"--length", "--models", "--rollout-steps"})
+      only_for(options->work, "train", option);
+    for (const char* option : {"--models", "--rollout-steps"}) only_for(options->device, "cuda", option);
+    for (const char* option : {"--precision", "--threads"}) only_for(options->device, "cpu", option);
     if (options->device == "cuda") return run_on_device(*options);
     options->precision == "float" ? run<float>(*options) : run<double>(*options);
   });

@@ -13,8 +13,13 @@ struct Common {
   std::string json;  // file for results as JSON, "-" for standard output; empty: none
 };
 
-/// Adds --threads and --quiet, and --json where a command prints results.
+/// Adds --threads and --quiet, and --json where a command prints results. Before the command runs, UsageError
+/// if a file it would write (-o, --json) is one it was given.
 void add_common(CLI::App& command, Common& common, bool with_json);
+
+/// Checks of options, finite numbers only.
+CLI::Validator positive_number();
+CLI::Validator non_negative_number();
 
 /// Writes results to a file, or to standard output for "-".
 void write_json(const std::string& path, const nlohmann::json& value);

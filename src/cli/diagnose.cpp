@@ -158,7 +158,6 @@ void add_diagnose(CLI::App& program) {
       "  mac diagnose experiments/kdv.toml --only conservation,spectrum --json kdv.json\n"
       "  mac diagnose memory mac.safetensors --data data.h5");
   command->add_option("experiment", options->experiment, "Experiment file (TOML)")->type_name("EXPERIMENT");
-  const CLI::App* memory = add_diagnose_memory(*command);
   command->add_option("--only", options->only, fmt::format("Some of {}", fmt::join(names(), ", ")))
       ->delimiter(',')
       ->check(CLI::IsMember(names()))
@@ -169,6 +168,8 @@ void add_diagnose(CLI::App& program) {
       ->capture_default_str()
       ->type_name("N");
   add_common(*command, options->common, true);
+  CLI::App* memory = add_diagnose_memory(*command);
+  for (CLI::Option* option : command->get_options()) memory->excludes(option);  // it has its own
   command->callback([options, memory] {
     if (memory->parsed()) return;
     if (options->experiment.empty()) throw UsageError("mac diagnose needs an experiment file, or memory");

@@ -108,17 +108,20 @@ CLI::App* add_diagnose_memory(CLI::App& diagnose) {
   auto* longest =
       command
           ->add_option("--longest-lag", options->longest, "Look back this far (default: half a trajectory)")
-          ->check(CLI::PositiveNumber)
+          ->check(positive_number())
           ->type_name("TIME");
   command->add_option("--trajectories", options->memory.trajectories, "How many of them at most")
       ->check(CLI::Range(1, 1'000'000))
       ->capture_default_str()
       ->type_name("N");
   command->add_option("--threshold", options->memory.threshold, "Forgotten: below this share of the maximum")
-      ->check(CLI::Range(0.0, 1.0))
+      ->check(non_negative_number() & CLI::Range(0.0, 1.0))
       ->capture_default_str();
-  command->add_option("--kernel", options->kernel, "A memory kernel to draw beside it")->type_name("FILE");
-  command->add_option("-o,--output", options->output, "Write the figure (PDF)")->type_name("FILE");
+  auto* output =
+      command->add_option("-o,--output", options->output, "Write the figure (PDF)")->type_name("FILE");
+  command->add_option("--kernel", options->kernel, "A memory kernel to draw beside it in the figure")
+      ->needs(output)
+      ->type_name("FILE");
   add_common(*command, options->common, true);
   command->callback([options, longest] {
     if (longest->count() > 0) options->memory.longest = options->longest;

@@ -6,12 +6,12 @@
 #include <memory>
 
 #include "cli/commands.hpp"
-#include "cli/file_kind.hpp"
 
 namespace mac::cli {
 
 void add_export(CLI::App& program) {
   struct Options {
+    Common common;
     std::string model, output;
   };
   const auto options = std::make_shared<Options>();
@@ -25,12 +25,11 @@ void add_export(CLI::App& program) {
       "resolved and closure are float64 in physical units; the state is float32 and starts as zeros.");
   command->add_option("model", options->model, "Network file (safetensors)")->required()->type_name("MODEL");
   command->add_option("-o,--output", options->output, "ONNX file to write")->required()->type_name("FILE");
+  add_common(*command, options->common, false);
   command->callback([options] {
-    if (file_kind(options->model) == FileKind::hdf5)
-      throw UsageError("{}: is an HDF5 file (data, a rollout or a baseline); only networks can be exported",
-                       options->model);
     const Model model = load_model(options->model);
     export_onnx(model, options->output);
+    if (options->common.quiet) return;
     fmt::print("{}: resolved (batch, {}), state (batch, {}) -> closure (batch, {}), next_state\n",
                options->output, model.shape.d_in, model.shape.state_size(), model.shape.d_out);
   });

@@ -11,8 +11,8 @@
 #include <nlohmann/json.hpp>
 
 #include "cli/commands.hpp"
-#include "cli/file_kind.hpp"
 #include "io/hdf5.hpp"
+#include "io/input_file.hpp"
 
 namespace mac::cli {
 
@@ -148,14 +148,14 @@ Description describe_hdf5(const std::string& path) {
     throw Error("{}: was not written by mac (no attribute \"mac_kind\")", path);
   d.rows.emplace_back("type", file.string_attribute("/", "mac_kind"));
   d.json["type"] = file.string_attribute("/", "mac_kind");
-  for (const char* key : {"system", "model", "hold", "target", "program", "experiment_file", "experiment"}) {
+  for (const char* key : {"system", "model", "hold", "target", "program", "experiment"}) {
     if (!file.has_attribute("/", key)) continue;
     describe_entry(d, key, file.string_attribute("/", key));
     d.json[key] = file.string_attribute("/", key);
   }
   if (file.has_attribute("/", "seed")) {
-    d.rows.emplace_back("seed", fmt::format("{:.0f}", file.number_attribute("/", "seed")));
-    d.json["seed"] = file.number_attribute("/", "seed");
+    d.rows.emplace_back("seed", std::to_string(file.integer_attribute("/", "seed")));
+    d.json["seed"] = file.integer_attribute("/", "seed");
   }
   d.json["splits"] = nlohmann::json::object();
   std::string splits;
@@ -175,6 +175,19 @@ Description describe_hdf5(const std::string& path) {
   }
   d.details = splits + d.details;
   return d;
+}
+
+Description describe(const std::string& path) {
+  switch (const FileKind kind = file_kind(path)) {
+    case FileKind::hdf5:
+      return describe_hdf5(path);
+    case FileKind::safetensors:
+    case FileKind::unknown:
+      return describe_safetensors(path);
+    default:
+      throw Error("{}: is {}, expected a network (safetensors) or an HDF5 file of mac", path,
+                  description(kind));
+  }
 }
 
 void print(const std::string& path, const Description& description) {
@@ -199,23 +212,22 @@ void add_info(CLI::App& program) {
       "  mac info model.safetensors\n"
       "  mac info data.h5 --json -\n"
       "  mac info zoo/burgers-mac.safetensors --card results/burgers.json > zoo/burgers-mac.md");
-  command->add_option("file", options->file, "A network, data or rollout file")
+  command->add_option("file", options->file, "A network, or an HDF5 file of mac (data, rollout, ...)")
       ->required()
       ->type_name("FILE");
+  add_common(*command, options->common, true);
   command
       ->add_option("--card", options->card,
                    "Write the card of a network (Markdown) with its errors from these metrics")
+      ->excludes("--json")
       ->type_name("METRICS");
-  add_common(*command, options->common, true);
   command->callback([options] {
     if (!options->card.empty()) {
       const std::string name = std::filesystem::path(options->file).filename().string();
       fmt::print("{}", model_card(load_model(options->file), name, read_metrics(options->card)));
       return;
     }
-    Description description = file_kind(options->file) == FileKind::hdf5
-                                  ? describe_hdf5(options->file)
-                                  : describe_safetensors(options->file);
+    Description description = describe(options->file);
     description.json["file"] = options->file;
     if (!options->common.json.empty()) write_json(options->common.json, description.json);
     if (options->common.json != "-") print(options->file, description);

@@ -8,7 +8,7 @@
 #include <nlohmann/json.hpp>
 
 #include "cli/commands.hpp"
-#include "cli/file_kind.hpp"
+#include "io/input_file.hpp"
 
 namespace mac::cli {
 

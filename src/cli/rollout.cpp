@@ -43,7 +43,7 @@ void add_rollout(CLI::App& program) {
                       "exact only: the closure at the start of a step (instant) or its mean (mean)");
   command->add_option("--name", options->request.name, "Name of the model in files and tables");
   CLI::Option* to =
-      command->add_option("--to", options->to, "End time, also beyond the data")->check(CLI::PositiveNumber);
+      command->add_option("--to", options->to, "End time, also beyond the data")->check(positive_number());
   command
       ->add_option("--from", options->rollout.from,
                    "Continue this rollout to the last bit as if it had not stopped")
@@ -51,7 +51,7 @@ void add_rollout(CLI::App& program) {
   command
       ->add_option("--history", options->rollout.history,
                    "The model reads the true past up to this time, then runs free")
-      ->check(CLI::NonNegativeNumber)
+      ->check(non_negative_number())
       ->type_name("TIME");
   command->add_flag("--time-steps", options->rollout.time_steps,
                     "Record the wall time of every step in the file");

@@ -146,7 +146,7 @@ void add_train(CLI::App& program) {
   command->add_option("--model", request->model, "Train only this model of the experiment")
       ->type_name("NAME");
   auto* seed = command->add_option("--seed", request->seed, "Seed of weights and batches")
-                   ->check(CLI::NonNegativeNumber)
+                   ->check(non_negative_number())
                    ->type_name("N");
   command->add_option("--seeds", request->seeds, "A range of seeds, 0:5 for 0 to 4")
       ->excludes(seed)

@@ -16,9 +16,8 @@ constexpr const char* experiment_key = "experiment";
 void write_provenance(h5::File& file, const std::string& kind, const Experiment& experiment) {
   file.set_attribute("/", kind_key, kind);
   file.set_attribute("/", experiment_key, experiment.config.text());
-  file.set_attribute("/", "experiment_file", experiment.config.file());
   file.set_attribute("/", "system", std::string(experiment.system->name()));
-  file.set_attribute("/", "seed", static_cast<double>(experiment.data.seed));
+  file.set_attribute("/", "seed", experiment.data.seed);
   file.set_attribute("/", "program", fmt::format("mac {} ({})", version(), commit()));
 }
 

@@ -9,6 +9,8 @@
 #include <mac/evaluation.hpp>
 #include <nlohmann/json.hpp>
 
+#include "io/input_file.hpp"
+
 namespace mac {
 
 namespace {
@@ -149,8 +151,8 @@ bool is_json(const std::string& path) { return path.ends_with(".json"); }
 }  // namespace
 
 Evaluation read_metrics(const std::string& path) {
+  require_file(path);
   std::ifstream stream(path);
-  if (!stream) throw Error("{}: cannot be read", path);
   const Json json = Json::parse(stream, nullptr, false);
   if (json.is_discarded()) throw Error("{}: is not JSON", path);
   const Node root(json, path);

@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <filesystem>
 #include <fstream>
 #include <mac/config.hpp>
 #include <mac/error.hpp>
@@ -12,6 +11,7 @@
 #include <set>
 #include <sstream>
 
+#include "io/input_file.hpp"
 #include "io/nearest.hpp"
 
 namespace mac {
@@ -147,9 +147,8 @@ ConfigTable ConfigTable::parse(std::string_view text, const std::string& file) {
 }
 
 ConfigTable ConfigTable::read(const std::string& path) {
+  require_file(path);
   std::ifstream stream(path, std::ios::binary);
-  if (!stream || std::filesystem::is_directory(path))
-    throw UsageError("{}: cannot read this experiment file", path);
   std::ostringstream text;
   text << stream.rdbuf();
   return parse(text.str(), path);

@@ -1,15 +1,19 @@
 #include "io/hdf5.hpp"
 
-#include <filesystem>
+#include <algorithm>
+#include <cstring>
 #include <functional>
 #include <mac/error.hpp>
 #include <numeric>
+
+#include "io/input_file.hpp"
 
 namespace mac::h5 {
 
 namespace {
 
-constexpr unsigned deflate_level = 1;  // smooth trajectories: the byte shuffle does most of the work
+constexpr unsigned deflate_level = 1;        // smooth trajectories: the byte shuffle does most of the work
+constexpr std::size_t most_deflated = 1032;  // bytes that one byte of deflate's can stand for
 
 /// The innermost sentence of HDF5's error stack.
 std::string reason() {
@@ -55,38 +59,72 @@ std::vector<hsize_t> to_hsize(const std::vector<std::size_t>& values) {
   return {values.begin(), values.end()};
 }
 
-Handle string_type() {
-  Handle type(H5Tcopy(H5T_C_S1), H5Tclose);
-  H5Tset_size(type.get(), H5T_VARIABLE);
-  H5Tset_cset(type.get(), H5T_CSET_UTF8);
-  return type;
+/// How many elements an object of this shape has. A damaged shape is found before memory is taken for it: the
+/// whole cannot be longer than its file, unless it is compressed.
+std::size_t element_count(hid_t object, hid_t space, std::size_t element_bytes, const std::string& where,
+                          std::size_t compression = 1) {
+  const Handle file = checked(H5Iget_file_id(object), H5Fclose, where, "find the file");
+  hsize_t file_bytes = 0;
+  check(H5Fget_filesize(file.get(), &file_bytes), where, "measure the file");
+  const int rank = H5Sget_simple_extent_ndims(space);
+  std::vector<hsize_t> dims(rank < 0 ? 0 : static_cast<std::size_t>(rank));
+  check(H5Sget_simple_extent_dims(space, dims.data(), nullptr), where, "read the shape");
+  const std::size_t most = file_bytes * compression / element_bytes;
+  std::size_t count = 1;
+  for (const hsize_t n : dims) {
+    if (n > 0 && count > most / n) throw Error("{}: has a shape that the file is too short for", where);
+    count *= n;
+  }
+  return count;
 }
+
+/// Text as it lies in the file: all of one length, padded with zeros. Strings of variable length would go to
+/// a global heap, in which a damaged file makes HDF5 read out of bounds or loop for ever.
+struct FixedStrings {
+  explicit FixedStrings(const std::vector<std::string>& values) {
+    std::size_t size = 1;  // HDF5 has no type of size zero
+    for (const std::string& value : values) size = std::max(size, value.size());
+    H5Tset_size(type.get(), size);
+    H5Tset_strpad(type.get(), H5T_STR_NULLPAD);
+    H5Tset_cset(type.get(), H5T_CSET_UTF8);
+    for (const std::string& value : values) bytes += value + std::string(size - value.size(), '\0');
+  }
+  const Handle type{H5Tcopy(H5T_C_S1), H5Tclose};
+  std::string bytes;
+};
 
 void write_strings(hid_t object, const std::string& where, const std::string& name,
                    const std::vector<std::string>& values, bool scalar) {
   const hsize_t count = values.size();
   const Handle space = checked(scalar ? H5Screate(H5S_SCALAR) : H5Screate_simple(1, &count, nullptr),
                                H5Sclose, where, "describe an attribute");
-  const Handle type = string_type();
+  const FixedStrings strings(values);
   const Handle attribute =
-      checked(H5Acreate2(object, name.c_str(), type.get(), space.get(), H5P_DEFAULT, H5P_DEFAULT), H5Aclose,
-              where, "create an attribute");
-  std::vector<const char*> pointers;
-  for (const std::string& value : values) pointers.push_back(value.c_str());
-  check(H5Awrite(attribute.get(), type.get(), pointers.data()), where, "write an attribute");
+      checked(H5Acreate2(object, name.c_str(), strings.type.get(), space.get(), H5P_DEFAULT, H5P_DEFAULT),
+              H5Aclose, where, "create an attribute");
+  check(H5Awrite(attribute.get(), strings.type.get(), strings.bytes.data()), where, "write an attribute");
 }
 
-/// Reads variable-length strings by `read(type, pointers)` and gives HDF5 its memory back.
+/// Reads strings of an attribute or dataset by `read(out)`; those of variable length are of files that
+/// earlier versions wrote.
 template <class Read>
-std::vector<std::string> take_strings(hid_t space, const std::string& where, Read&& read) {
-  const hssize_t count = H5Sget_simple_extent_npoints(space);
-  if (count < 0) throw Error("{}: has an impossible length", where);
-  std::vector<char*> pointers(static_cast<std::size_t>(count), nullptr);
-  const Handle type = string_type();
-  check(read(type.get(), pointers.data()), where, "read");
+std::vector<std::string> take_strings(hid_t object, hid_t stored, hid_t space, const std::string& where,
+                                      Read&& read) {
+  if (H5Tget_class(stored) != H5T_STRING) throw Error("{} is not text", where);
+  const std::size_t size = H5Tget_size(stored);
+  const std::size_t count = element_count(object, space, std::max<std::size_t>(size, 1), where);
   std::vector<std::string> values;
-  for (const char* pointer : pointers) values.emplace_back(pointer ? pointer : "");
-  H5Dvlen_reclaim(type.get(), space, H5P_DEFAULT, pointers.data());
+  if (H5Tis_variable_str(stored) > 0) {
+    std::vector<char*> pointers(count, nullptr);
+    check(read(pointers.data()), where, "read");
+    for (const char* pointer : pointers) values.emplace_back(pointer ? pointer : "");
+    H5Dvlen_reclaim(stored, space, H5P_DEFAULT, pointers.data());
+    return values;
+  }
+  std::string bytes(count * size, '\0');
+  check(read(bytes.data()), where, "read");
+  for (std::size_t i = 0; i < count; ++i)
+    values.emplace_back(bytes.data() + i * size, ::strnlen(bytes.data() + i * size, size));
   return values;
 }
 
@@ -95,11 +133,28 @@ std::vector<std::string> read_strings(hid_t object, const std::string& where, co
   if (H5Aexists(object, name.c_str()) <= 0) throw Error("{} is missing", what);
   const Handle attribute = checked(H5Aopen(object, name.c_str(), H5P_DEFAULT), H5Aclose, what, "open");
   const Handle stored = checked(H5Aget_type(attribute.get()), H5Tclose, what, "read the type");
-  if (H5Tget_class(stored.get()) != H5T_STRING || H5Tis_variable_str(stored.get()) <= 0)
-    throw Error("{} is not text", what);
   const Handle space = checked(H5Aget_space(attribute.get()), H5Sclose, what, "read the shape");
-  return take_strings(space.get(), what,
-                      [&](hid_t type, char** out) { return H5Aread(attribute.get(), type, out); });
+  return take_strings(object, stored.get(), space.get(), what,
+                      [&](void* out) { return H5Aread(attribute.get(), stored.get(), out); });
+}
+
+void write_number(hid_t object, const std::string& where, const std::string& name, hid_t stored, hid_t type,
+                  const void* value) {
+  const Handle space(H5Screate(H5S_SCALAR), H5Sclose);
+  const Handle attribute =
+      checked(H5Acreate2(object, name.c_str(), stored, space.get(), H5P_DEFAULT, H5P_DEFAULT), H5Aclose,
+              where, "create an attribute");
+  check(H5Awrite(attribute.get(), type, value), where, "write an attribute");
+}
+
+/// HDF5 converts between kinds of numbers, but writes as many as the file says there are.
+void read_number(hid_t object, const std::string& where, const std::string& name, hid_t type, void* value) {
+  const std::string what = fmt::format("{}: attribute \"{}\"", where, name);
+  if (H5Aexists(object, name.c_str()) <= 0) throw Error("{} is missing", what);
+  const Handle attribute = checked(H5Aopen(object, name.c_str(), H5P_DEFAULT), H5Aclose, what, "open");
+  const Handle space = checked(H5Aget_space(attribute.get()), H5Sclose, what, "read the shape");
+  if (H5Sget_simple_extent_npoints(space.get()) != 1) throw Error("{} is not one number", what);
+  check(H5Aread(attribute.get(), type, value), what, "read");
 }
 
 }  // namespace
@@ -179,15 +234,17 @@ File File::create(const std::string& path) {
   prepare_hdf5();
   const Handle properties(H5Pcreate(H5P_FILE_CREATE), H5Pclose);
   H5Pset_obj_track_times(properties.get(), false);
-  return {checked(H5Fcreate(path.c_str(), H5F_ACC_TRUNC, properties.get(), H5P_DEFAULT), H5Fclose, path,
+  // The format of HDF5 1.10 has checksums of its metadata: damage is found, not followed.
+  const Handle access(H5Pcreate(H5P_FILE_ACCESS), H5Pclose);
+  H5Pset_libver_bounds(access.get(), H5F_LIBVER_V110, H5F_LIBVER_LATEST);
+  return {checked(H5Fcreate(path.c_str(), H5F_ACC_TRUNC, properties.get(), access.get()), H5Fclose, path,
                   "create this HDF5 file"),
           path};
 }
 
 File File::open(const std::string& path) {
   prepare_hdf5();
-  if (!std::filesystem::exists(path)) throw UsageError("{}: there is no such file", path);
-  if (!std::filesystem::is_regular_file(path)) throw UsageError("{}: is not a file", path);
+  require_file(path);
   if (H5Fis_hdf5(path.c_str()) <= 0) throw Error("{}: is not an HDF5 file", path);
   return {checked(H5Fopen(path.c_str(), H5F_ACC_RDONLY, H5P_DEFAULT), H5Fclose, path, "open this HDF5 file"),
           path};
@@ -248,8 +305,11 @@ Dataset File::create_dataset(const std::string& name, const std::vector<std::siz
 Dataset File::dataset(const std::string& name) const {
   const std::string where = fmt::format("{}: {}", path_, name);
   if (!has(name)) throw Error("{}: this dataset is missing", where);
-  return {checked(H5Dopen2(handle_.get(), name.c_str(), H5P_DEFAULT), H5Dclose, where, "open this dataset"),
-          where};
+  Handle handle =
+      checked(H5Dopen2(handle_.get(), name.c_str(), H5P_DEFAULT), H5Dclose, where, "open this dataset");
+  const Handle space = checked(H5Dget_space(handle.get()), H5Sclose, where, "read the shape");
+  element_count(handle.get(), space.get(), sizeof(double), where, most_deflated);
+  return {std::move(handle), where};
 }
 
 void File::write_text(const std::string& name, const std::vector<std::string>& values) {
@@ -259,13 +319,12 @@ void File::write_text(const std::string& name, const std::vector<std::string>& v
       checked(H5Screate_simple(1, &count, nullptr), H5Sclose, where, "describe this dataset");
   const Handle properties(H5Pcreate(H5P_DATASET_CREATE), H5Pclose);
   H5Pset_obj_track_times(properties.get(), false);
-  const Handle type = string_type();
-  const Handle dataset = checked(H5Dcreate2(handle_.get(), name.c_str(), type.get(), space.get(), H5P_DEFAULT,
-                                            properties.get(), H5P_DEFAULT),
+  const FixedStrings strings(values);
+  const Handle dataset = checked(H5Dcreate2(handle_.get(), name.c_str(), strings.type.get(), space.get(),
+                                            H5P_DEFAULT, properties.get(), H5P_DEFAULT),
                                  H5Dclose, where, "create this dataset");
-  std::vector<const char*> pointers;
-  for (const std::string& value : values) pointers.push_back(value.c_str());
-  check(H5Dwrite(dataset.get(), type.get(), H5S_ALL, H5S_ALL, H5P_DEFAULT, pointers.data()), where, "write");
+  check(H5Dwrite(dataset.get(), strings.type.get(), H5S_ALL, H5S_ALL, H5P_DEFAULT, strings.bytes.data()),
+        where, "write");
 }
 
 std::vector<std::string> File::read_text(const std::string& name) const {
@@ -274,11 +333,9 @@ std::vector<std::string> File::read_text(const std::string& name) const {
   const Handle dataset =
       checked(H5Dopen2(handle_.get(), name.c_str(), H5P_DEFAULT), H5Dclose, where, "open this dataset");
   const Handle stored = checked(H5Dget_type(dataset.get()), H5Tclose, where, "read the type");
-  if (H5Tget_class(stored.get()) != H5T_STRING || H5Tis_variable_str(stored.get()) <= 0)
-    throw Error("{}: is not text", where);
   const Handle space = checked(H5Dget_space(dataset.get()), H5Sclose, where, "read the shape");
-  return take_strings(space.get(), where, [&](hid_t type, char** out) {
-    return H5Dread(dataset.get(), type, H5S_ALL, H5S_ALL, H5P_DEFAULT, out);
+  return take_strings(dataset.get(), stored.get(), space.get(), where, [&](void* out) {
+    return H5Dread(dataset.get(), stored.get(), H5S_ALL, H5S_ALL, H5P_DEFAULT, out);
   });
 }
 
@@ -298,12 +355,11 @@ void File::set_attribute(const std::string& object, const std::string& name,
 }
 
 void File::set_attribute(const std::string& object, const std::string& name, double value) {
-  const Handle parent = open_object(object);
-  const Handle space(H5Screate(H5S_SCALAR), H5Sclose);
-  const Handle attribute =
-      checked(H5Acreate2(parent.get(), name.c_str(), H5T_IEEE_F64LE, space.get(), H5P_DEFAULT, H5P_DEFAULT),
-              H5Aclose, path_, "create an attribute");
-  check(H5Awrite(attribute.get(), H5T_NATIVE_DOUBLE, &value), path_, "write an attribute");
+  write_number(open_object(object).get(), path_, name, H5T_IEEE_F64LE, H5T_NATIVE_DOUBLE, &value);
+}
+
+void File::set_attribute(const std::string& object, const std::string& name, std::uint64_t value) {
+  write_number(open_object(object).get(), path_, name, H5T_STD_U64LE, H5T_NATIVE_UINT64, &value);
 }
 
 bool File::has_attribute(const std::string& object, const std::string& name) const {
@@ -321,12 +377,14 @@ std::vector<std::string> File::strings_attribute(const std::string& object, cons
 }
 
 double File::number_attribute(const std::string& object, const std::string& name) const {
-  const Handle parent = open_object(object);
-  if (H5Aexists(parent.get(), name.c_str()) <= 0) throw Error("{}: attribute \"{}\" is missing", path_, name);
-  const Handle attribute =
-      checked(H5Aopen(parent.get(), name.c_str(), H5P_DEFAULT), H5Aclose, path_, "open an attribute");
   double value = 0;
-  check(H5Aread(attribute.get(), H5T_NATIVE_DOUBLE, &value), path_, "read an attribute");
+  read_number(open_object(object).get(), path_, name, H5T_NATIVE_DOUBLE, &value);
+  return value;
+}
+
+std::uint64_t File::integer_attribute(const std::string& object, const std::string& name) const {
+  std::uint64_t value = 0;
+  read_number(open_object(object).get(), path_, name, H5T_NATIVE_UINT64, &value);
   return value;
 }
 

@@ -79,10 +79,12 @@ class File {
   void set_attribute(const std::string& object, const std::string& name,
                      const std::vector<std::string>& values);
   void set_attribute(const std::string& object, const std::string& name, double value);
+  void set_attribute(const std::string& object, const std::string& name, std::uint64_t value);
   bool has_attribute(const std::string& object, const std::string& name) const;
   std::string string_attribute(const std::string& object, const std::string& name) const;
   std::vector<std::string> strings_attribute(const std::string& object, const std::string& name) const;
   double number_attribute(const std::string& object, const std::string& name) const;
+  std::uint64_t integer_attribute(const std::string& object, const std::string& name) const;
 
  private:
   File(Handle handle, std::string path);

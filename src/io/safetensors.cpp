@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 
 #include "io/atomic_file.hpp"
+#include "io/input_file.hpp"
 #include "io/safetensors_header.hpp"
 
 namespace mac {
@@ -64,9 +65,9 @@ Safetensors Safetensors::parse(std::string_view bytes, const std::string& file) 
 
 Safetensors Safetensors::read(const std::filesystem::path& path) {
   const std::string file = path.string();
+  if (const FileKind kind = file_kind(path); kind != FileKind::safetensors && kind != FileKind::unknown)
+    throw Error("{}: is {}, expected a network (safetensors)", file, description(kind));
   std::error_code failure;
-  if (!std::filesystem::is_regular_file(path, failure))
-    throw Error("{}: {}", file, std::filesystem::exists(path, failure) ? "is not a file" : "does not exist");
   std::ifstream in(path, std::ios::binary);
   const std::uintmax_t file_size = std::filesystem::file_size(path, failure);
   if (!in || failure) throw Error("{}: cannot be read", file);

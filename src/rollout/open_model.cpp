@@ -44,11 +44,17 @@ std::unique_ptr<ClosureModel> open_model(const ModelRequest& request, const Data
   const bool network = std::filesystem::exists(request.model) && !is_baseline(request.model);
   if (request.on_device && !network)
     throw UsageError("{}: only networks are rolled out on a CUDA device: use --device cpu", request.model);
-  if (request.model == "markov") return make_markov();
+  if (request.target && request.model != "exact")
+    throw UsageError("{}: only exact has a --target; a model predicts what it was trained for",
+                     request.model);
+  if (request.model == "markov") {
+    if (request.hold) throw UsageError("markov: has no closure to hold, --hold does not apply");
+    return make_markov();
+  }
   if (request.model == "exact")
     return make_exact({request.hold.value_or(Hold::zero), request.target.value_or(Target::instant)});
   if (!std::filesystem::is_regular_file(request.model))
-    throw UsageError("{}: there is no such model file; expected one, or markov, or exact", request.model);
+    throw Error("{}: does not exist; expected a model file, or markov, or exact", request.model);
   if (is_baseline(request.model)) {
     if (request.hold)
       throw UsageError("{}: is coupled as it was fitted, --hold does not apply", request.model);

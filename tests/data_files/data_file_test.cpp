@@ -76,12 +76,30 @@ TEST(Generate, SaysWhatTheFileIsAndHowToMakeItAgain) {
   const h5::File file = h5::File::open(folder.file("data.h5"));
   EXPECT_EQ(file.string_attribute("/", "experiment"), experiment.config.text());
   EXPECT_EQ(file.string_attribute("/", "system"), "burgers");
-  EXPECT_EQ(file.number_attribute("/", "seed"), 2.0);
+  EXPECT_EQ(file.integer_attribute("/", "seed"), 2u);
   EXPECT_EQ(file.dataset("/train/resolved").strings_attribute("variables"),
             (std::vector<std::string>{"phi1", "phi2", "phi3", "psi1", "psi2", "psi3"}));
   EXPECT_EQ(file.dataset("/train/resolved").dims(), (std::vector<std::size_t>{5, 11, 6}));
   EXPECT_EQ(file.dataset("/train/closure_mean").dims(), (std::vector<std::size_t>{5, 10, 6}));
   EXPECT_EQ(file.dataset("/test/time").read_all().back(), 0.2);
+}
+
+TEST(Generate, WritesTextOutsideTheGlobalHeap) {
+  // HDF5 follows a damaged heap ("GCOL") out of bounds or round in circles.
+  const ScratchFolder folder;
+  generate(burgers(), folder.file("data.h5"), {1, true});
+  EXPECT_EQ(read_bytes(folder.file("data.h5")).find("GCOL"), std::string::npos);
+}
+
+TEST(Generate, KeepsALongExperimentAndALargeSeed) {
+  const ScratchFolder folder;
+  std::string text =
+      burgers().config.text() + "# " + std::string(100'000, 'x') + "\n";  // attributes once had 64 KiB
+  text.replace(text.find("seed = 2"), 8, "seed = 9223372036854775807");
+  generate(Experiment::parse(text, "long.toml"), folder.file("data.h5"), {1, true});
+  const h5::File file = h5::File::open(folder.file("data.h5"));
+  EXPECT_EQ(file.string_attribute("/", "experiment"), text);
+  EXPECT_EQ(file.integer_attribute("/", "seed"), 9223372036854775807u);
 }
 
 TEST(Generate, ContinuesTheTrainingTrajectoryForValidation) {
@@ -217,9 +235,42 @@ const std::vector<Damage>& damages() {
        "/test/labels: this dataset is missing"},
       {"labels are numbers",
        [](const std::string& path) { reshape(path, "/test/labels", {2}, H5T_NATIVE_DOUBLE); },
-       "/test/labels: is not text"},
+       "/test/labels is not text"},
+      {"labels beyond the file",
+       [](const std::string& path) {
+         const hid_t type = H5Tcopy(H5T_C_S1);
+         H5Tset_size(type, 1000);
+         reshape(path, "/test/labels", {1'000'000'000}, type);  // never written, so the file stays short
+         H5Tclose(type);
+       },
+       "/test/labels: has a shape that the file is too short for"},
   };
   return all;
+}
+
+TEST(DataFile, ReadsTextOfVariableLengthAsEarlierVersionsWroteIt) {
+  const ScratchFolder folder;
+  const std::string path = folder.file("data.h5");
+  generate(burgers(), path, {1, true});
+  edit(path, [](hid_t file) {
+    const hid_t type = H5Tcopy(H5T_C_S1), one = H5Screate(H5S_SCALAR);
+    H5Tset_size(type, H5T_VARIABLE);
+    H5Adelete(file, "mac_kind");
+    const hid_t kind = H5Acreate2(file, "mac_kind", type, one, H5P_DEFAULT, H5P_DEFAULT);
+    const char* value = "data";
+    H5Awrite(kind, type, &value);
+    const hsize_t count = 2;
+    const hid_t two = H5Screate_simple(1, &count, nullptr);
+    H5Ldelete(file, "/test/labels", H5P_DEFAULT);
+    const hid_t labels = H5Dcreate2(file, "/test/labels", type, two, H5P_DEFAULT, H5P_DEFAULT, H5P_DEFAULT);
+    const char* values[] = {"first", nullptr};
+    H5Dwrite(labels, type, H5S_ALL, H5S_ALL, H5P_DEFAULT, values);
+    for (const auto close : {H5Dclose(labels), H5Aclose(kind), H5Sclose(two), H5Sclose(one), H5Tclose(type)})
+      ASSERT_GE(close, 0);
+  });
+  const DataSplit split = DataFile::open(path).split("test");
+  EXPECT_EQ(split.label(0), "first");
+  EXPECT_EQ(split.label(1), "");
 }
 
 TEST(DataFile, NamesWhatIsWrongWithABadFile) {
@@ -241,7 +292,7 @@ TEST(DataFile, NamesWhatIsWrongWithABadFile) {
 
 TEST(DataFile, NamesAMissingFileAndAMissingSplit) {
   const ScratchFolder folder;
-  EXPECT_THROW(DataFile::open(folder.file("nothing.h5")), UsageError);
+  EXPECT_THROW(DataFile::open(folder.file("nothing.h5")), Error);
   generate(burgers(), folder.file("data.h5"), {1, true});
   const DataFile data = DataFile::open(folder.file("data.h5"));
   EXPECT_THROW(data.split("ood"), UsageError);

@@ -23,6 +23,9 @@ def test_a_data_file_is_read_as_arrays(data):
         for name, split in dataset.items():
             for key in ["time", "resolved", "closure", "closure_mean"]:
                 np.testing.assert_array_equal(getattr(split, key), file[name][key][:])
+            assert list(file[name]["labels"].asstr()) == split.labels
+            assert [v.decode() for v in file[name]["resolved"].attrs["variables"]] == dataset.experiment.system.resolved_names
+        assert file.attrs["experiment"].decode() == dataset.experiment.text and file.attrs["seed"] == 0
 
 
 def test_written_data_are_read_back(tmp_path, data, experiment):

@@ -1,0 +1,60 @@
+#include "io/input_file.hpp"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <fstream>
+#include <mac/error.hpp>
+#include <string>
+
+namespace mac {
+
+namespace fs = std::filesystem;
+
+void require_file(const fs::path& path) {
+  if (::access(path.c_str(), R_OK) != 0) {
+    if (errno == ENOENT) throw Error("{}: does not exist", path.string());
+    throw Error("{}: cannot be read: {}", path.string(), std::strerror(errno));
+  }
+  if (fs::is_directory(path)) throw Error("{}: is a folder, expected a file", path.string());
+}
+
+FileKind file_kind(const fs::path& path) {
+  require_file(path);
+  std::string start(64, '\0');
+  std::ifstream in(path, std::ios::binary);
+  in.read(start.data(), static_cast<std::streamsize>(start.size()));
+  start.resize(static_cast<std::size_t>(in.gcount()));
+
+  if (start.starts_with("\x89HDF\r\n\x1a\n")) return FileKind::hdf5;
+  if (start.size() > 8 && start[8] == '{' && start[7] == '\0')
+    return FileKind::safetensors;                                                        // after its length
+  if (start.starts_with('\x08') && start.substr(2, 1) == "\x12") return FileKind::onnx;  // version, producer
+  const auto is_text = [](unsigned char c) {
+    return (c >= ' ' && c < 0xf5) || c == '\n' || c == '\r' || c == '\t';  // as in UTF-8
+  };
+  if (start.empty() || !std::ranges::all_of(start, is_text)) return FileKind::unknown;
+  return start.front() == '{' ? FileKind::json : FileKind::text;
+}
+
+std::string_view description(FileKind kind) {
+  switch (kind) {
+    case FileKind::safetensors:
+      return "a safetensors file";
+    case FileKind::hdf5:
+      return "an HDF5 file";
+    case FileKind::onnx:
+      return "an ONNX graph";
+    case FileKind::json:
+      return "a JSON file";
+    case FileKind::text:
+      return "a text file";
+    case FileKind::unknown:
+      break;
+  }
+  return "a file of an unknown kind";
+}
+
+}  // namespace mac
