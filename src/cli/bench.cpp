@@ -161,7 +161,7 @@ void add_bench(CLI::App& program) {
     for (const char* option : {"--length", "--models", "--rollout-steps"})
       only_for(options->work, "train", option);
     for (const char* option : {"--models", "--rollout-steps"}) only_for(options->device, "cuda", option);
-    for (const char* option : {"--precision", "--threads"}) only_for(options->device, "cpu", option);
+    only_for(options->device, "cpu", "--precision");
     if (options->device == "cuda") return run_on_device(*options);
     options->precision == "float" ? run<float>(*options) : run<double>(*options);
   });

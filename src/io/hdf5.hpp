@@ -71,7 +71,7 @@ class File {
   Dataset create_dataset(const std::string& name, const std::vector<std::size_t>& dims,
                          const std::vector<std::size_t>& chunk = {});
   Dataset dataset(const std::string& name) const;
-  /// A one-dimensional dataset of text, for lists too long for an attribute (64 KiB).
+  /// A one-dimensional dataset of text, for lists too long for an attribute.
   void write_text(const std::string& name, const std::vector<std::string>& values);
   std::vector<std::string> read_text(const std::string& name) const;
 

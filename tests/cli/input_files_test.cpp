@@ -86,6 +86,7 @@ TEST_F(InputFiles, ThatMayNotBeReadAreNotCalledWrong) {
   fs::permissions(folder_.path(), fs::perms::all);
   // The superuser may read anything: another user asks.
   const std::string prefix = geteuid() == 0 ? "setpriv --reuid=65534 --clear-groups" : "";
+  if (mac("--version", prefix).exit_code != 0) GTEST_SKIP() << "nobody else may run the program here";
   expect({"rollout markov --data @/data.h5 -o @/x.h5", 1, "data.h5: cannot be read: Permission denied"},
          prefix);
   expect({"info @/data.h5", 1, "data.h5: cannot be read: Permission denied"}, prefix);

@@ -168,8 +168,8 @@ TEST(SameSystem, NamesTheFirstKeyThatDiffersAndBothValues) {
 }
 
 TEST(Experiment, NamesAMissingFileOrFolder) {
-  EXPECT_THROW(Experiment::read("/no/such/file.toml"), UsageError);
-  EXPECT_THROW(Experiment::read("/"), UsageError);
+  EXPECT_THROW(Experiment::read("/no/such/file.toml"), Error);
+  EXPECT_THROW(Experiment::read("/"), Error);
 }
 
 TEST(Experiment, NeedsASystemAndData) {

@@ -171,7 +171,7 @@ TEST(ExportCommand, NamesAFileThatIsNoNetwork) {
 
   write_bytes(folder.file("wilks.h5"), std::string("\x89HDF\r\n\x1a\n and so on"));
   result = run_program(fmt::format("export {} -o {}", folder.file("wilks.h5"), folder.file("step.onnx")));
-  EXPECT_EQ(result.exit_code, 2);
+  EXPECT_EQ(result.exit_code, 1);
   EXPECT_NE(result.output.find("wilks.h5: is an HDF5 file"), std::string::npos) << result.output;
 
   write_bytes(folder.file("text.safetensors"), "not a model at all");

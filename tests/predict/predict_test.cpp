@@ -244,7 +244,8 @@ TEST(Info, RefusesWhatItDoesNotKnow) {
   write_bytes(folder.file("text"), "this is not a network at all");
   const auto result = run_program("info " + folder.file("text"));
   EXPECT_EQ(result.exit_code, 1);
-  EXPECT_NE(result.output.find("is it a safetensors file?"), std::string::npos) << result.output;
+  EXPECT_NE(result.output.find("text: is a text file, expected a network"), std::string::npos)
+      << result.output;
   EXPECT_EQ(run_program("info " + folder.file("absent")).exit_code, 1);
 }
 
