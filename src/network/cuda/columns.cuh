@@ -1,7 +1,7 @@
 // Activations on the device, and the dense layers over them.
 //
-// In shared memory an activation is a set of rows, one per channel; a column is one time step of one of the
-// block's sequences. Columns come in quads of four consecutive steps, so that every access is a float4. Rows
+// In shared memory an activation is a set of rows, one per channel; a column is one time step of the block's
+// sequence. Columns come in quads of four consecutive steps, so that every access is a float4. Rows
 // are `stride` floats apart, an odd number of quads: consecutive rows then start in different banks.
 //
 // In device memory a tensor of R channels is (sequence, quad, R, 4): what a chunk of time needs of one
@@ -12,36 +12,27 @@
 
 namespace mac::cuda {
 
-/// The columns a block works on at once: LENGTH quads of each of SEQUENCES sequences. Known at compile time,
-/// so that addresses are constants.
-template <int SEQUENCES, int LENGTH>
+/// The columns a block works on at once. Known at compile time, so that addresses are constants.
+template <int QUADS>
 struct Columns {
-  static constexpr int sequences = SEQUENCES;
-  static constexpr int length = LENGTH;
-  static constexpr int quads = SEQUENCES * LENGTH;
+  static constexpr int quads = QUADS;
   static constexpr int stride = 4 * (quads % 2 == 1 ? quads : quads + 1);  // floats from row to row
-
-  static __device__ int sequence_of(int quad) { return quad / LENGTH; }
-  static __device__ int quad_in_sequence(int quad) { return quad % LENGTH; }
 };
 
-/// A tensor in device memory, from the block's first sequence and the chunk's first quad on.
+/// A tensor in device memory, from the chunk's first quad of a sequence on.
 struct TileView {
   float* data;
-  int rows;                // channels of the tensor
-  size_t sequence_stride;  // floats from sequence to sequence
-  int sequences;           // that exist
-  int quads;               // that exist
+  int rows;   // channels of the tensor
+  int quads;  // that exist
 
   __device__ TileView skip_rows(int count) const {
     TileView view = *this;
     view.data += 4 * count;
     return view;
   }
-  __device__ bool has(int sequence, int quad) const { return sequence < sequences && quad < quads; }
-  __device__ float* at(int sequence, int quad, int row) const {
-    return data + static_cast<size_t>(sequence) * sequence_stride +
-           (static_cast<size_t>(quad) * rows + row) * 4;
+  __device__ bool has(int quad) const { return quad < quads; }
+  __device__ float* at(int quad, int row) const {
+    return data + (static_cast<size_t>(quad) * rows + row) * 4;
   }
 };
 
@@ -129,9 +120,8 @@ __device__ void load_rows(float* rows, TileView tensor, int count, Columns colum
                           Team team = whole_block()) {
   const int lane = team.thread % 32;
   for (int q = team.thread / 32; q < columns.quads; q += team.threads / 32) {
-    const int sequence = columns.sequence_of(q), quad = columns.quad_in_sequence(q);
-    const bool exists = tensor.has(sequence, quad);
-    const float* const from = exists ? tensor.at(sequence, quad, 0) : tensor.data;
+    const bool exists = tensor.has(q);
+    const float* const from = exists ? tensor.at(q, 0) : tensor.data;
     for (int row = lane; row < count; row += 32)
       copy_quad(rows + row * columns.stride + 4 * q, from + (exists ? 4 * row : 0), exists);
   }
@@ -143,11 +133,9 @@ template <class Columns>
 __device__ void store_rows(TileView tensor, const float* rows, int count, Columns columns) {
   const int lane = threadIdx.x % 32;
   for (int q = threadIdx.x / 32; q < columns.quads; q += blockDim.x / 32) {
-    const int sequence = columns.sequence_of(q), quad = columns.quad_in_sequence(q);
-    if (!tensor.has(sequence, quad)) continue;
+    if (!tensor.has(q)) continue;
     for (int row = lane; row < count; row += 32)
-      __stcg(reinterpret_cast<float4*>(tensor.at(sequence, quad, row)),
-             quad_at(rows + row * columns.stride + 4 * q));
+      __stcg(reinterpret_cast<float4*>(tensor.at(q, row)), quad_at(rows + row * columns.stride + 4 * q));
   }
 }
 

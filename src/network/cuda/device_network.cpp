@@ -104,7 +104,7 @@ Problem DeviceNetwork::blocks(const float* parameters, SequenceDims dims, const 
     h_.reserve(h_size(dims));
     problem.h = h_.data();
   }
-  const std::size_t counters = 1 + models_ * dims.batch * shape_.n_blocks;  // at most one group a sequence
+  const std::size_t counters = 1 + models_ * dims.batch * shape_.n_blocks;
   counters_.reserve(counters);
   problem.counters = counters_.data();
   check(cudaMemsetAsync(counters_.data(), 0, counters * sizeof(int), stream), "clearing counters");
@@ -160,12 +160,11 @@ void DeviceNetwork::backward(const float* parameters, SequenceDims dims, const f
     throw Error("the tape holds a forward pass of {} × {} steps, the backward pass asks for {} × {}",
                 tape.dims.batch, tape.dims.time, dims.batch, dims.time);
   const EndsProblem end = ends(parameters, dims);
-  const int groups = backward_plan_.groups(static_cast<int>(dims.batch));
   const int block_parameters = static_cast<int>(shape_.n_blocks * block_size_);
   const std::size_t tail_partials = models_ * end_blocks * static_cast<std::size_t>(end.tail_size());
   const std::size_t input_partials = models_ * end_blocks * static_cast<std::size_t>(end.input_size());
   partials_.reserve(tail_partials + input_partials +
-                    models_ * static_cast<std::size_t>(groups * block_parameters));
+                    models_ * dims.batch * static_cast<std::size_t>(block_parameters));
   float* const of_tail = partials_.data();
   float* const of_input = of_tail + tail_partials;
   float* const of_blocks = of_input + input_partials;
@@ -193,7 +192,7 @@ void DeviceNetwork::backward(const float* parameters, SequenceDims dims, const f
                            layout_.size(), add, stream);
   };
   reduce(of_tail, end_blocks, end.tail_size(), end.tail);
-  reduce(of_blocks, groups, block_parameters, first_block_);
+  reduce(of_blocks, static_cast<int>(dims.batch), block_parameters, first_block_);
   reduce(of_input, end_blocks, end.input_size(), end.input_weight);
   check_launch("starting a backward pass");
 }

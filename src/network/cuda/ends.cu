@@ -9,8 +9,8 @@ namespace mac::cuda {
 namespace {
 
 constexpr int threads = 128;
-constexpr Columns<1, 16> columns;  // a tile
-constexpr int slices = 32;         // of the parts of a sum
+constexpr Columns<16> columns;  // a tile
+constexpr int slices = 32;      // of the parts of a sum
 
 struct Tile {
   int sequence, first_quad, steps;  // steps that exist
@@ -19,11 +19,11 @@ struct Tile {
 /// The tiles of a model's sequences, dealt out to gridDim.x blocks; blockIdx.y is the model.
 template <class F>
 __device__ void for_each_tile(const EndsProblem& p, F f) {
-  const int per_sequence = (p.quads + columns.length - 1) / columns.length;
+  const int per_sequence = (p.quads + columns.quads - 1) / columns.quads;
   for (int i = blockIdx.x; i < p.batch * per_sequence; i += gridDim.x) {
-    const int first_quad = i % per_sequence * columns.length;
+    const int first_quad = i % per_sequence * columns.quads;
     f(Tile{static_cast<int>(blockIdx.y) * p.batch + i / per_sequence, first_quad,
-           min(4 * columns.length, p.time - 4 * first_quad)});
+           min(4 * columns.quads, p.time - 4 * first_quad)});
     __syncthreads();
   }
 }
@@ -31,7 +31,7 @@ __device__ void for_each_tile(const EndsProblem& p, F f) {
 __device__ TileView view(const float* tensor, const EndsProblem& p, const Tile& tile) {
   return {const_cast<float*>(tensor) +
               (static_cast<size_t>(tile.sequence) * p.quads + tile.first_quad) * p.d_model * 4,
-          p.d_model, 0, 1, p.quads - tile.first_quad};
+          p.d_model, p.quads - tile.first_quad};
 }
 
 /// rows from (sequence, time, channels); zeros beyond the sequence.
@@ -304,7 +304,7 @@ __global__ void __launch_bounds__(threads)
     const TileView to = view(d_h, p, tile);
     layer_norm_backward(shared + at.d_u, shared + at.h, shared + at.scales, shared + at.norm_weight, d,
                         columns, whole_block(), [&](int i, int column, float value) {
-                          if (to.has(0, column / 4)) __stcg(to.at(0, column / 4, i) + column % 4, value);
+                          if (to.has(column / 4)) __stcg(to.at(column / 4, i) + column % 4, value);
                         });
   });
   float* const partial =
@@ -335,7 +335,7 @@ __global__ void reduce_partials_kernel(const float* partials, int parts, int cou
 /// Blocks of a forward pass: a tile each, or a few, so that the weights are not loaded too often.
 dim3 forward_blocks(const EndsProblem& p) {
   constexpr int most = 2112;
-  const int tiles = p.batch * ((p.quads + columns.length - 1) / columns.length);
+  const int tiles = p.batch * ((p.quads + columns.quads - 1) / columns.quads);
   return dim3(static_cast<unsigned>(tiles < most ? tiles : most), static_cast<unsigned>(p.models));
 }
 

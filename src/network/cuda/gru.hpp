@@ -48,7 +48,7 @@ struct GruBackward : GruProblem {
   float* d_h = nullptr;  // (sequence, quad, d_model, 4): gradient of the last layer's output, then of h
   const float* d_final_state = nullptr;  // or null
   float* d_initial_state = nullptr;      // or null
-  float* partials = nullptr;  // (model, group, layer, offsets.size): parameter gradients of each block
+  float* partials = nullptr;             // (sequence, layer, offsets.size): parameter gradients of each block
 };
 
 /// The launches that suit the device; none if the network does not fit its shared memory.

@@ -139,9 +139,9 @@ __global__ void __launch_bounds__(THREADS, BLOCKS)
   float carried = problem.d_final_state ? block.state(problem.d_final_state)[unit] : 0;
   __syncthreads();
 
-  const int chunks = (problem.quads + columns.length - 1) / columns.length;
+  const int chunks = (problem.quads + columns.quads - 1) / columns.quads;
   for (int c = chunks; c-- > 0;) {
-    const int first_quad = c * columns.length, steps = min(4 * columns.length, problem.time - 4 * first_quad);
+    const int first_quad = c * columns.quads, steps = min(4 * columns.quads, problem.time - 4 * first_quad);
     const TileView tape = block.tape(first_quad);
     load_rows(shared + at.a_r, tape, d, columns), load_rows(shared + at.a_z, tape.skip_rows(d), d, columns);
     load_rows(shared + at.a_n, tape.skip_rows(2 * d), d, columns);
@@ -210,11 +210,11 @@ using BackwardVariant = Variant<void (*)(GruBackward, bool), GruSizes>;
 
 template <int WARPS, int LENGTH, int THREADS, int BLOCKS>
 constexpr BackwardVariant variant() {
-  using C = Columns<1, LENGTH>;
+  using C = Columns<LENGTH>;
   const auto bytes = [](const GruSizes& sizes, int shared_sums) {
     return sizeof(float) * static_cast<std::size_t>(Layout(sizes, C{}, shared_sums).total);
   };
-  return {gru_backward_kernel<WARPS, C, THREADS, BLOCKS>, bytes, THREADS, 1, LENGTH, BLOCKS, 32 * WARPS};
+  return {gru_backward_kernel<WARPS, C, THREADS, BLOCKS>, bytes, THREADS, BLOCKS, 32 * WARPS};
 }
 
 const BackwardVariant variants[] = {variant<1, 8, 128, 3>(), variant<2, 4, 256, 1>()};

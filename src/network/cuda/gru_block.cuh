@@ -25,7 +25,7 @@ struct GruBlock {
   int sequence;
 
   __device__ GruBlock(const GruProblem& p, const Stage& s)
-      : problem(p), stage(s), sequence(s.model * p.batch + s.group) {}
+      : problem(p), stage(s), sequence(s.model * p.batch + s.sample) {}
 
   __device__ const float* parameters() const {
     return problem.parameters + stage.model * problem.parameter_count + problem.first_block +
@@ -35,7 +35,7 @@ struct GruBlock {
                              int first_quad) const {
     return {const_cast<float*>(data) + layer * layer_stride +
                 (static_cast<size_t>(sequence) * problem.quads + first_quad) * rows * 4,
-            rows, 0, 1, problem.quads - first_quad};
+            rows, problem.quads - first_quad};
   }
   __device__ TileView h(int layer, int first_quad) const {
     return tensor(problem.h, problem.h_layer_stride, layer, problem.sizes.d_model, first_quad);

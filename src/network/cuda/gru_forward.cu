@@ -129,9 +129,9 @@ __global__ void __launch_bounds__(THREADS, BLOCKS) gru_forward_kernel(const GruF
   float state = problem.initial_state ? block.state(problem.initial_state)[unit] : 0;
   if (static_cast<int>(threadIdx.x) < d) shared[at.hidden + unit] = state;
 
-  const int chunks = (problem.quads + columns.length - 1) / columns.length;
+  const int chunks = (problem.quads + columns.quads - 1) / columns.quads;
   for (int c = 0; c < chunks; ++c) {
-    const int first_quad = c * columns.length, quads = min(columns.length, problem.quads - first_quad);
+    const int first_quad = c * columns.quads, quads = min(columns.quads, problem.quads - first_quad);
     wait_for_chunk(block.stage, c);
     load_rows(shared + at.h, block.h(block.stage.layer, first_quad), d, columns);
     wait_for_copies();
@@ -174,11 +174,11 @@ using ForwardVariant = Variant<void (*)(GruForward), GruSizes>;
 
 template <int WARPS, int LENGTH, int THREADS, int BLOCKS>
 constexpr ForwardVariant variant() {
-  using C = Columns<1, LENGTH>;
+  using C = Columns<LENGTH>;
   const auto bytes = [](const GruSizes& sizes, int) {
     return sizeof(float) * static_cast<std::size_t>(Layout(sizes, C{}).total);
   };
-  return {gru_forward_kernel<WARPS, C, THREADS, BLOCKS>, bytes, THREADS, 1, LENGTH, BLOCKS, 32 * WARPS};
+  return {gru_forward_kernel<WARPS, C, THREADS, BLOCKS>, bytes, THREADS, BLOCKS, 32 * WARPS};
 }
 
 const ForwardVariant variants[] = {variant<1, 16, 128, 3>(), variant<2, 8, 256, 1>()};

@@ -91,7 +91,7 @@ __global__ void __launch_bounds__(THREADS, BLOCKS)
       gradient_at,
       reinterpret_cast<float*>(shared_quads),
       stage,
-      stage.model * problem.batch + stage.group,
+      stage.model * problem.batch + stage.sample,
       nullptr,
       nullptr};
   const size_t place = static_cast<size_t>(b.sequence) * problem.layers + stage.layer;
@@ -111,7 +111,7 @@ using BackwardVariant = Variant<void (*)(MambaBackward, bool), MambaSizes>;
 
 template <class Sizes, int LENGTH, int THREADS, int BLOCKS, bool OVERLAP>
 constexpr BackwardVariant variant(int d_model = 0, int d_state = 0) {
-  using C = Columns<1, LENGTH>;
+  using C = Columns<LENGTH>;
   static_assert(LENGTH % 2 == 0);
   const auto bytes = [](const MambaSizes& sizes, int shared_gradients) {
     const GradientLayout gradients(sizes, holds_gradients<Sizes, THREADS / 32>());
@@ -121,8 +121,6 @@ constexpr BackwardVariant variant(int d_model = 0, int d_state = 0) {
   return {mamba_backward_kernel<Sizes, C, THREADS, BLOCKS, OVERLAP>,
           bytes,
           THREADS,
-          1,
-          LENGTH,
           BLOCKS,
           Sizes::states_per_thread,
           d_model,
@@ -159,7 +157,7 @@ std::size_t mamba_gradient_floats(const MambaSizes& sizes) {
 void launch_mamba_backward(const MambaBackward& problem, const LaunchPlan& plan, cudaStream_t stream) {
   const auto kernel = variants[plan.variant].kernel;
   cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, static_cast<int>(plan.bytes));
-  kernel<<<problem.models * plan.groups(problem.batch) * problem.layers, plan.threads, plan.bytes, stream>>>(
+  kernel<<<problem.models * problem.batch * problem.layers, plan.threads, plan.bytes, stream>>>(
       problem, plan.shared_sums);
 }
 

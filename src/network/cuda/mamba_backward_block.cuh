@@ -59,7 +59,7 @@ struct Layout {
     tape = rows(copies * s.tape_rows()), d_h = rows(copies * s.d_model);
     normalised = rows(s.d_model), d_u = rows(s.d_model);
     v = rows(s.d_inner), d_v = rows(s.d_inner), gated = rows(s.d_inner), delta = rows(s.d_inner);
-    scan_sums = shared.take(s.slabs() * columns.length * 32 * s.states_per_thread);
+    scan_sums = shared.take(s.slabs() * columns.quads * 32 * s.states_per_thread);
     d_norm_weight = shared.take(s.d_model), d_norm_bias = shared.take(s.d_model);
     gradients = shared.take(shared_gradients);
     total = shared.used;
@@ -95,7 +95,7 @@ constexpr bool holds_gradients() {
 template <class C, class Sizes, int WARPS, bool OVERLAP>
 struct Block {
   static constexpr C columns{};
-  static constexpr int length = C::length;
+  static constexpr int length = C::quads;
   static constexpr bool overlap = OVERLAP;
   static constexpr bool held = holds_gradients<Sizes, WARPS>();
   using S = Sizes;
@@ -133,7 +133,7 @@ struct Block {
   }
   /// From quad `first_quad` of a sequence on.
   __device__ TileView tensor(const float* data, size_t of_sequence, int rows, int first_quad) const {
-    return {const_cast<float*>(data) + (of_sequence * problem.quads + first_quad) * rows * 4, rows, 0, 1,
+    return {const_cast<float*>(data) + (of_sequence * problem.quads + first_quad) * rows * 4, rows,
             problem.quads - first_quad};
   }
   __device__ TileView tape(int first_quad) const {

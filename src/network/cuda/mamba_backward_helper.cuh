@@ -27,7 +27,7 @@ __device__ void fetch_chunk(const B& b, int number) {
   for (int channel = team.thread; channel < s.d_inner; channel += team.threads) {
     float* const window = b.shared + chunk.window + 4 * channel;
     if (number > 0)
-      copy_quad(window, tape.at(0, -1, channel));
+      copy_quad(window, tape.at(-1, channel));
     else
       for (int k = 0; k < 4; ++k) window[k] = initial && k > 0 ? initial[(k - 1) * s.d_inner + channel] : 0;
   }
@@ -114,8 +114,8 @@ __device__ void input_backward(const B& b, const Chunk& chunk) {
   layer_norm_backward(b.shared + b.at.d_u, b.shared + b.at.normalised, b.shared + b.at.scales,
                       b.shared + b.at.norm_weight, s.d_model, b.columns, team,
                       [&](int i, int column, float d) {
-                        if (d_h.has(0, column / 4))
-                          __stcg(d_h.at(0, column / 4, i) + column % 4, b.row(chunk.d_h, i)[column] + d);
+                        if (d_h.has(column / 4))
+                          __stcg(d_h.at(column / 4, i) + column % 4, b.row(chunk.d_h, i)[column] + d);
                       });
   meet<2>(team.threads);
   if (team.thread == 0) publish_to_downstream(b.stage, b.chunks() - chunk.number);

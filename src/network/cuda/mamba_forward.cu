@@ -54,7 +54,7 @@ struct Chunk {
 template <class C, class Sizes, int W>
 struct Block {
   static constexpr C columns{};
-  static constexpr int length = C::length, warps = W;
+  static constexpr int length = C::quads, warps = W;
   static constexpr int x_proj_width = width_for<C>(W - 1),
                        out_proj_width = width_for<C>(1) > 2 ? 2 : width_for<C>(1);
   using S = Sizes;
@@ -91,11 +91,11 @@ struct Block {
   __device__ TileView h(int layer, int first_quad) const {
     return {problem.h + layer * problem.h_layer_stride +
                 (static_cast<size_t>(sequence) * problem.quads + first_quad) * s.d_model * 4,
-            s.d_model, 0, 1, problem.quads - first_quad};
+            s.d_model, problem.quads - first_quad};
   }
   __device__ TileView tape(int first_quad) const {
     return {problem.tape + (sequence_of_layer() * problem.quads + first_quad) * s.tape_rows() * 4,
-            s.tape_rows(), 0, 1, problem.quads - first_quad};
+            s.tape_rows(), problem.quads - first_quad};
   }
 };
 
@@ -336,7 +336,7 @@ __global__ void __launch_bounds__(THREADS, BLOCKS) mamba_forward_kernel(const Ma
                                         Layout(Sizes(problem.sizes), C{}),
                                         reinterpret_cast<float*>(shared_quads),
                                         stage,
-                                        stage.model * problem.batch + stage.group};
+                                        stage.model * problem.batch + stage.sample};
   load_parameters(b);
   __syncthreads();
   if (b.warp() < b.s.slabs())
@@ -349,7 +349,7 @@ using ForwardVariant = Variant<void (*)(MambaForward), MambaSizes>;
 
 template <class Sizes, int LENGTH, int THREADS, int BLOCKS>
 constexpr ForwardVariant variant(int d_model = 0, int d_state = 0) {
-  using C = Columns<1, LENGTH>;
+  using C = Columns<LENGTH>;
   static_assert(LENGTH % 2 == 0);
   const auto bytes = [](const MambaSizes& sizes, int) {
     return sizeof(float) * static_cast<std::size_t>(Layout(sizes, C{}).total + 4);
@@ -357,8 +357,6 @@ constexpr ForwardVariant variant(int d_model = 0, int d_state = 0) {
   return {mamba_forward_kernel<Sizes, C, THREADS, BLOCKS>,
           bytes,
           THREADS,
-          1,
-          LENGTH,
           BLOCKS,
           Sizes::states_per_thread,
           d_model,
@@ -388,8 +386,7 @@ std::optional<LaunchPlan> plan_mamba_forward(const MambaSizes& sizes, const Shar
 void launch_mamba_forward(const MambaForward& problem, const LaunchPlan& plan, cudaStream_t stream) {
   const auto kernel = variants[plan.variant].kernel;
   cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, static_cast<int>(plan.bytes));
-  kernel<<<problem.models * plan.groups(problem.batch) * problem.layers, plan.threads, plan.bytes, stream>>>(
-      problem);
+  kernel<<<problem.models * problem.batch * problem.layers, plan.threads, plan.bytes, stream>>>(problem);
 }
 
 }  // namespace mac::cuda

@@ -79,7 +79,7 @@ struct ScanRows {
       delta[l] = thread.exists ? in.delta + row : in.zeros, d[l] = thread.exists ? in.d_p + row : in.zeros;
     }
     gate = in.gate + thread.channel * columns.stride, d_gate = in.d_gate + thread.channel * columns.stride;
-    sums = in.sums + thread.slab * columns.length * 32 * S;
+    sums = in.sums + thread.slab * columns.quads * 32 * S;
   }
 };
 
@@ -157,7 +157,7 @@ __device__ float4 scan_sums(const float* sums, const Sizes& s, Columns columns, 
   float4 total = splat(0);
 #pragma unroll
   for (int slab = 0; slab < s.slabs(); ++slab)
-    total = total + quad_at(sums + (slab * columns.length + q) * 32 * s.states_per_thread + 4 * r);
+    total = total + quad_at(sums + (slab * columns.quads + q) * 32 * s.states_per_thread + 4 * r);
   return total;
 }
 

@@ -1,6 +1,6 @@
 // Blocks of a layer as stages of a pipeline through time.
 //
-// Every (model, group of sequences, layer) has its own thread block, which walks through time chunk by chunk
+// Every (model, sample, layer) has its own thread block, which walks through time chunk by chunk
 // and keeps its recurrent state. When a chunk of its output is in device memory it raises its count of
 // finished chunks; the block of the next layer waits for that. All layers so work at once, each a chunk
 // behind the one it feeds on, in one launch.
@@ -14,7 +14,7 @@
 namespace mac::cuda {
 
 struct Stage {
-  int model, group, layer;
+  int model, sample, layer;
   int* finished;        // chunks this stage has published
   const int* upstream;  // chunks the stage before it has published; null for the first
 };
@@ -22,13 +22,13 @@ struct Stage {
 /// The device memory that the blocks of a launch coordinate through; zero before the launch.
 struct PipelineCounters {
   int* ticket;
-  int* finished;  // (model, group, layer)
+  int* finished;  // (model, sample, layer)
 };
 
 enum class Direction { forward, backward };
 
 /// Called by all threads of the block; `shared` is one word of shared memory.
-__device__ inline Stage take_stage(PipelineCounters counters, int groups, int layers, Direction direction,
+__device__ inline Stage take_stage(PipelineCounters counters, int batch, int layers, Direction direction,
                                    int* shared) {
   if (threadIdx.x == 0) *shared = atomicAdd(counters.ticket, 1);
   __syncthreads();
@@ -36,7 +36,7 @@ __device__ inline Stage take_stage(PipelineCounters counters, int groups, int la
   const bool forward = direction == Direction::forward;
   const int layer = forward ? depth : layers - 1 - depth;
   int* const finished = counters.finished + column * layers + layer;
-  return {column / groups, column % groups, layer, finished,
+  return {column / batch, column % batch, layer, finished,
           depth == 0 ? nullptr : finished + (forward ? -1 : 1)};
 }
 

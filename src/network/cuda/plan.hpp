@@ -1,5 +1,5 @@
 // How a launch of the pipeline (pipeline.cuh) cuts the work. Each kernel is compiled for a few lengths of
-// chunk and numbers of sequences a block; the first that fits the device is taken.
+// chunk and numbers of threads a block; the first that fits the device is taken.
 #pragma once
 
 #include <cstddef>
@@ -22,12 +22,8 @@ struct SharedMemory {
 struct LaunchPlan {
   int variant;  // place in the kernel's table
   int threads;
-  int sequences;      // of a block
-  int length;         // quads of a chunk
   bool shared_sums;   // backward: parameter gradients are summed in shared memory (else in device memory)
   std::size_t bytes;  // of shared memory
-
-  int groups(int batch) const { return (batch + sequences - 1) / sequences; }
 };
 
 /// One compiled form of a kernel.
@@ -35,7 +31,7 @@ template <class Kernel, class Sizes>
 struct Variant {
   Kernel kernel;
   std::size_t (*bytes)(const Sizes&, int sums);  // of shared memory, with room for so many gradients
-  int threads, sequences, length;
+  int threads;
   int blocks;                    // that share a multiprocessor
   int units;                     // Mamba: states of a channel and thread; GRU: units it has room for
   int d_model = 0, d_state = 0;  // sizes it was compiled for; 0: any
@@ -50,7 +46,7 @@ std::optional<LaunchPlan> choose(std::span<const Variant<Kernel, Sizes>> variant
     if (!suits(v)) continue;
     for (const int shared_sums : {sums, 0})
       if (const std::size_t bytes = v.bytes(sizes, shared_sums); bytes <= memory.budget(v.blocks))
-        return LaunchPlan{static_cast<int>(i), v.threads, v.sequences, v.length, shared_sums > 0, bytes};
+        return LaunchPlan{static_cast<int>(i), v.threads, shared_sums > 0, bytes};
   }
   return std::nullopt;
 }
