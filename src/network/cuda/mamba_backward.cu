@@ -136,7 +136,7 @@ constexpr BackwardVariant fixed() {
 /// two layers (KdV).
 const BackwardVariant variants[] = {fixed<22, 12, 4, 128, 3>(),
                                     fixed<24, 12, 6, 128, 2>(),
-                                    fixed<10, 16, 8, 96, 3>(),
+                                    fixed<10, 16, 8, 128, 3>(),
                                     fixed<63, 16, 4, 384, 1, false>(),
                                     variant<AnyMambaSizes<4>, 4, 128, 3, true>(),
                                     variant<AnyMambaSizes<4>, 4, 384, 1, true>(),

@@ -15,9 +15,9 @@ struct HeldGradients {
   TileC out_proj[slabs][model_tiles], x_proj[slabs][projected_tiles];
 };
 
-/// Starts bringing in what the slabs need of a chunk, from the tape and from the layer above.
+/// Starts bringing in what the slabs need of a chunk from the tape.
 template <class B>
-__device__ void fetch_chunk(const B& b, int number) {
+__device__ void fetch_tape(const B& b, int number) {
   const auto& s = b.s;
   const Team team = b.helpers();
   const Chunk chunk = b.chunk(number);
@@ -29,21 +29,29 @@ __device__ void fetch_chunk(const B& b, int number) {
     if (number > 0)
       copy_quad(window, tape.at(-1, channel));
     else
-      for (int k = 0; k < 4; ++k) window[k] = initial && k > 0 ? initial[(k - 1) * s.d_inner + channel] : 0;
+      for (int k = 0; k < 4; ++k)
+        window[k] = initial && k > 0 ? initial[(k - 1) * s.d_inner + channel] : 0;
   }
-  if (number > 0) {  // the chunk after it shall be in the L2 cache when its turn comes
-    const int before = chunk.first_quad - b.length;
-    const auto prefetch = [&](const float* from, int floats) {
-      for (int line = team.thread; line < floats / 32 + 1; line += team.threads)
-        asm volatile("prefetch.global.L2 [%0];" ::"l"(from + 32 * line));
-    };
-    prefetch(b.tape(before).data, b.length * s.tape_rows() * 4);
-    prefetch(b.checkpoint(before), b.length * s.checkpoint_size());
-  }
-  if (team.thread == 0) wait_for_upstream(b.stage, b.chunks() - 1 - number);
+  if (number == 0) return;
+  // The chunk after it shall be in the L2 cache when its turn comes.
+  const int before = chunk.first_quad - b.length;
+  const auto prefetch = [&](const float* from, int floats) {
+    for (int line = team.thread; line < floats / 32 + 1; line += team.threads)
+      asm volatile("prefetch.global.L2 [%0];" ::"l"(from + 32 * line));
+  };
+  prefetch(b.tape(before).data, b.length * s.tape_rows() * 4);
+  prefetch(b.checkpoint(before), b.length * s.checkpoint_size());
+}
+
+/// Starts bringing in the gradient from the layer above, as soon as it has it.
+template <class B>
+__device__ void fetch_gradient(const B& b, int number, int& seen) {
+  const Team team = b.helpers();
+  const Chunk chunk = b.chunk(number);
+  if (team.thread == 0) wait_for_upstream(b.stage, b.chunks() - 1 - number, seen);
   meet<2>(team.threads);
-  load_rows(b.shared + chunk.d_h, b.tensor(b.problem.d_h, b.sequence, s.d_model, chunk.first_quad), s.d_model,
-            b.columns, team);
+  load_rows(b.shared + chunk.d_h, b.tensor(b.problem.d_h, b.sequence, b.s.d_model, chunk.first_quad),
+            b.s.d_model, b.columns, team);
 }
 
 /// Starts bringing in h.
@@ -162,20 +170,22 @@ template <class B>
 __device__ void walk_helper(const B& b) {
   const Team team = b.helpers();
   const int chunks = b.chunks();
+  int seen = 0;
   HeldGradients<B> held;
   const auto finish = [&](int c) {
     const Chunk chunk = b.chunk(c);
     input_backward(b, chunk);
     norm_gradients(b);
   };
-  fetch_chunk(b, chunks - 1);
+  fetch_tape(b, chunks - 1);
+  fetch_gradient(b, chunks - 1, seen);
   wait_for_copies();
   b.meet_all();
   for (int c = chunks; c-- > 0;) {
     const Chunk chunk = b.chunk(c);
     if (b.overlap && c + 1 < chunks) finish(c + 1);
     fetch_h(b, chunk);
-    if (b.overlap && c > 0) fetch_chunk(b, c - 1);
+    if (b.overlap && c > 0) fetch_tape(b, c - 1);
     wait_for_copies();
     meet<2>(team.threads);
     normalise(b.shared + b.at.scales, b.shared + b.at.normalised, b.s.d_model, b.columns, team,
@@ -183,11 +193,13 @@ __device__ void walk_helper(const B& b) {
     b.meet_all();
     step_backward(b, chunk);
     b.meet_all();
+    if (b.overlap && c > 0) fetch_gradient(b, c - 1, seen);
     slab_gradients(b, chunk, held);
+    wait_for_copies();
     b.meet_all();
     if (b.overlap) continue;
     finish(c);
-    if (c > 0) fetch_chunk(b, c - 1);
+    if (c > 0) fetch_tape(b, c - 1), fetch_gradient(b, c - 1, seen);
     wait_for_copies();
     b.meet_all();
   }

@@ -135,9 +135,9 @@ __device__ void load_parameters(const B& b) {
 
 /// Helpers: u = LN(h) of a chunk, as soon as the layer before has it.
 template <class B>
-__device__ void load_chunk(const B& b, int c) {
+__device__ void load_chunk(const B& b, int c, int& seen) {
   const Team team = b.helpers();
-  if (team.thread == 0) wait_for_upstream(b.stage, c);
+  if (team.thread == 0) wait_for_upstream(b.stage, c, seen);
   meet<2>(team.threads);
   load_rows(b.shared + b.at.u, b.h(b.stage.layer, c * b.length), b.s.d_model, b.columns, team);
   wait_for_copies();
@@ -171,7 +171,7 @@ __device__ void in_proj_and_convolution(const B& b, const Chunk& chunk, const Sl
   float4& window = quad_at(b.shared + b.at.window + 4 * own.channel);
   const float4 weight = quad_at(b.shared + b.at.conv_weight + 4 * own.channel);
   const float bias = b.shared[b.at.conv_bias + own.channel];
-  own.for_each_quad(b.length, [&](int q) {
+  own.for_each_quad<2>(b.length, [&](int q) {
     const float4 before = q == 0 ? window : b.quad(b.at.x, own.channel, q - 1);
     b.quad(b.at.v, own.channel, q) =
         map4(convolve(weight, bias, before, b.quad(b.at.x, own.channel, q)), silu);
@@ -204,7 +204,7 @@ __device__ void x_proj(const B& b, const Chunk& chunk) {
 /// Δ of the warp's slab.
 template <class B>
 __device__ void step_sizes(const B& b, const Chunk& chunk, const SlabThread& own) {
-  own.for_each_quad(b.length, [&](int q) {
+  own.for_each_quad<2>(b.length, [&](int q) {
     float4 step = splat(b.shared[b.at.step_bias + own.channel]);
     for (int r = 0; r < b.s.rank; ++r)
       step =
@@ -275,9 +275,10 @@ __device__ void out_proj(const B& b, int c) {
   multiply_all_tiles<RoundedTileC, B::out_proj_width>(
       b.shared + b.at.out_proj, b.s.d_model, b.s.d_inner, b.shared + b.at.gated, b.columns, team,
       [&](int o, int first, int c, float2 sums) {
-        if (first + c >= 4 * from.quads) return;
-        const float2 h = __ldcg(pair_at(from, o, first, c));
-        __stcg(pair_at(to, o, first, c), make_float2(h.x + sums.x, h.y + sums.y));
+        if (first + c < 4 * to.quads) __stcg(pair_at(to, o, first, c), sums);
+      },
+      [&](int o, int first, int c) {
+        return first + c < 4 * from.quads ? __ldcg(pair_at(from, o, first, c)) : make_float2(0, 0);
       });
   meet<2>(team.threads);
   if (team.thread == 0) publish_to_downstream(b.stage, c + 1);
@@ -314,12 +315,13 @@ __device__ void walk_slab(const B& b) {
 
 template <class B>
 __device__ void walk_helper(const B& b) {
-  load_chunk(b, 0);
+  int seen = 0;
+  load_chunk(b, 0, seen);
   b.meet_all();
   for (int c = 0; c < b.chunks(); ++c) {
     if (c > 0) out_proj(b, c - 1);
     b.meet_all();
-    if (c + 1 < b.chunks()) load_chunk(b, c + 1);
+    if (c + 1 < b.chunks()) load_chunk(b, c + 1, seen);
     b.meet_all();
   }
   out_proj(b, b.chunks() - 1);

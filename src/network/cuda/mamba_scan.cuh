@@ -39,10 +39,10 @@ struct SlabThread {
     exists = wanted < d_inner;
   }
   /// f(quad) for the thread's half of a chunk of `length` quads.
-  template <class F>
+  template <int UNROLL = 1, class F>
   __device__ void for_each_quad(int length, F f) const {
     if (!exists) return;
-#pragma unroll 2
+#pragma unroll UNROLL
     for (int k = 0; k < length / 2; ++k) f(half * (length / 2) + k);
   }
 };

@@ -40,21 +40,22 @@ __device__ inline Stage take_stage(PipelineCounters counters, int batch, int lay
           depth == 0 ? nullptr : finished + (forward ? -1 : 1)};
 }
 
-/// Returns when the upstream stage has published more than `chunk` chunks. For one thread; a barrier must
-/// follow.
-__device__ inline void wait_for_upstream(const Stage& stage, int chunk) {
+/// Returns when the upstream stage has published more than `chunk` chunks; `seen` is how many it was last seen
+/// to have. For one thread; a barrier must follow.
+__device__ inline void wait_for_upstream(const Stage& stage, int chunk, int& seen) {
   if (!stage.upstream) return;
-  int finished;
-  for (;;) {
+  while (seen <= chunk) {
+    int finished;
     asm volatile("ld.acquire.gpu.global.s32 %0, [%1];" : "=r"(finished) : "l"(stage.upstream) : "memory");
-    if (finished > chunk) return;
-    __nanosleep(40);
+    seen = finished;
+    if (seen <= chunk) __nanosleep(40);
   }
 }
 
 /// The same for the whole block; ends in a barrier.
 __device__ inline void wait_for_chunk(const Stage& stage, int chunk) {
-  if (threadIdx.x == 0) wait_for_upstream(stage, chunk);
+  int seen = 0;
+  if (threadIdx.x == 0) wait_for_upstream(stage, chunk, seen);
   __syncthreads();
 }
 

@@ -96,12 +96,14 @@ struct TileC {
     add_product(a.high, b.low);
     add_product(a.high, b.high);
   }
+  /// The numbers of row lane/4, or of the row eight below it.
+  __device__ float2 pair(int half) const { return {at[2 * half], at[2 * half + 1]}; }
   /// f(row, column, values of that column and the next) for the lane's numbers.
   template <class F>
   __device__ void for_each_pair(F f) const {
     const int g = threadIdx.x % 32 / 4, t = threadIdx.x % 4;
-    f(g, 2 * t, make_float2(at[0], at[1]));
-    f(g + 8, 2 * t, make_float2(at[2], at[3]));
+    f(g, 2 * t, pair(0));
+    f(g + 8, 2 * t, pair(1));
   }
 };
 
@@ -118,14 +120,12 @@ struct RoundedTileC : TileC {
 #pragma unroll
     for (int i = 0; i < 4; ++i) large[i] += products.at[i];
   }
-  template <class F>
-  __device__ void for_each_pair(F f) const {
-    TileC sums;
-#pragma unroll
-    for (int i = 0; i < 4; ++i) sums.at[i] = large[i] + at[i];
-    sums.for_each_pair(f);
+  __device__ float2 pair(int half) const {
+    return {large[2 * half] + at[2 * half], large[2 * half + 1] + at[2 * half + 1]};
   }
 };
+
+struct FromZero {};
 
 __host__ __device__ constexpr int tiles_of(int n, int size) { return (n + size - 1) / size; }
 
@@ -149,13 +149,31 @@ __device__ void load_tiles(float* to, int n_out, int n_in, Weight weight) {
 /// A warp's part of a dense layer: finish(o, first, c, Σ_k weight[o][k] in_k for columns first + c and the
 /// next) for 8 WIDTH columns and the outputs of the tiles out_tile, out_tile + tile_step, .. (M of them, as
 /// far as they exist); `first` is a multiple of eight that all lanes share. `weight` as load_tiles leaves it,
-/// Tile is TileC or RoundedTileC.
-template <class Tile, int M, int WIDTH, class Columns, class Finish>
+/// Tile is TileC or RoundedTileC. start(o, first, c) is added to the sums, and asked for before they are made.
+template <class Tile, int M, int WIDTH, class Columns, class Finish, class Start = FromZero>
 __device__ void multiply_tiles(const float* weight, int out_tile, int tile_step, int n_out, int n_in,
-                               const float* in, int first_column, Columns columns, Finish finish) {
+                               const float* in, int first_column, Columns columns, Finish finish,
+                               Start start = {}) {
+  constexpr bool from_zero = std::is_same_v<Start, FromZero>;
   using Split = typename Tile::Split;
   const int k_tiles = tiles_of(n_in, 8), last_tile = tiles_of(n_out, 16) - 1;
   Tile sums[M][WIDTH];
+  float2 starts[M][WIDTH][2];
+  const auto for_each_pair = [&](auto f) {
+    const int g = threadIdx.x % 32 / 4, c = threadIdx.x % 4 * 2;
+#pragma unroll
+    for (int m = 0; m < M; ++m)
+#pragma unroll
+      for (int j = 0; j < WIDTH; ++j)
+#pragma unroll
+        for (int half = 0; half < 2; ++half)
+          if (const int o = 16 * (out_tile + m * tile_step) + g + 8 * half; o < n_out)
+            f(o, first_column + 8 * j, c, m, j, half);
+  };
+  if constexpr (!from_zero)
+    for_each_pair([&](int o, int first, int c, int m, int j, int half) {
+      starts[m][j][half] = start(o, first, c);
+    });
 #pragma unroll
   for (int k = 0; k < k_tiles; ++k) {
     const auto right = [&](int j) {
@@ -181,27 +199,24 @@ __device__ void multiply_tiles(const float* weight, int out_tile, int tile_step,
       }
     }
   }
-#pragma unroll
-  for (int m = 0; m < M; ++m)
-#pragma unroll
-    for (int j = 0; j < WIDTH; ++j)
-      sums[m][j].for_each_pair([&](int row, int c, float2 values) {
-        const int o = 16 * (out_tile + m * tile_step) + row;
-        if (o < n_out) finish(o, first_column + 8 * j, c, values);
-      });
+  for_each_pair([&](int o, int first, int c, int m, int j, int half) {
+    float2 sum = sums[m][j].pair(half);
+    if constexpr (!from_zero) sum.x += starts[m][j][half].x, sum.y += starts[m][j][half].y;
+    finish(o, first, c, sum);
+  });
 }
 
 /// A dense layer spread over some warps, as above.
-template <class Tile, int WIDTH, class Columns, class Finish>
+template <class Tile, int WIDTH, class Columns, class Finish, class Start = FromZero>
 __device__ void multiply_all_tiles(const float* weight, int n_out, int n_in, const float* in, Columns columns,
-                                   Team team, Finish finish) {
+                                   Team team, Finish finish, Start start = {}) {
   constexpr int parts = Columns::quads / 2 / WIDTH;
   static_assert(8 * WIDTH * parts == 4 * Columns::quads);
   const int tiles = tiles_of(n_out, 16), warps = team.threads / 32;
   const auto of_unit = [&](int unit, auto at_once) {
     constexpr int M = decltype(at_once)::value;
     multiply_tiles<Tile, M, WIDTH>(weight, unit / parts * M, 1, n_out, n_in, in, unit % parts * WIDTH * 8,
-                                   columns, finish);
+                                   columns, finish, start);
   };
   for (int unit = team.thread / 32; unit < (tiles + 1) / 2 * parts; unit += warps)
     if (tiles == 1)
@@ -243,7 +258,7 @@ __device__ void multiply_columns(const float* weight, int out_tile, int n_out, i
   constexpr int last_column = 4 * Columns::quads - 1;
   const int k_tiles = tiles_of(n_in, 8), last_tile = tiles_of(n_out, 8) - 1;
   TileC sums[N];
-#pragma unroll
+#pragma unroll 4
   for (int k = 0; k < k_tiles; ++k) {
     const TileA<CutSplit> left([&](int c, int i) {
       return in[min(8 * k + i, n_in - 1) * columns.stride + min(first_column + c, last_column)];
