@@ -121,9 +121,11 @@ __device__ void load_rows(float* rows, TileView tensor, int count, Columns colum
   const int lane = team.thread % 32;
   for (int q = team.thread / 32; q < columns.quads; q += team.threads / 32) {
     const bool exists = tensor.has(q);
-    const float* const from = exists ? tensor.at(q, 0) : tensor.data;
-    for (int row = lane; row < count; row += 32)
-      copy_quad(rows + row * columns.stride + 4 * q, from + (exists ? 4 * row : 0), exists);
+    const float* const from = tensor.at(exists ? q : 0, lane);
+    float* const to = rows + lane * columns.stride + 4 * q;
+#pragma unroll 4
+    for (int first = 0; first < count; first += 32)  // the same number of times in every lane
+      if (first + lane < count) copy_quad(to + first * columns.stride, from + 4 * first, exists);
   }
 }
 
