@@ -60,7 +60,7 @@ void DeviceNetwork::plan_gru() {
                   static_cast<int>(block_size_)};
   gru_sizes_ = {static_cast<int>(shape_.d_model)};
   const auto forward = plan_gru_forward(gru_sizes_, shared_memory());
-  const auto backward = plan_gru_backward(gru_sizes_, gru_offsets_.size, shared_memory());
+  const auto backward = plan_gru_backward(gru_sizes_, shared_memory());
   if (!forward || !backward)
     throw Error("a GRU network with d_model {} does not fit the CUDA engine (at most {}): use the CPU engine",
                 shape_.d_model, largest_gru);

@@ -13,10 +13,11 @@ namespace mac::cuda {
 struct GruSizes {
   int d_model;
 
-  /// Rows of the tape: r, z, n, q, and the hidden state before the step (see network/reference_gru.hpp).
-  __host__ __device__ int tape_rows() const { return 5 * d_model; }
+  /// Rows of the tape: the factors a_r, a_z, a_q, a_n and z of the backward pass (gru_backward.cu), and the
+  /// hidden state before the step.
+  __host__ __device__ int tape_rows() const { return 6 * d_model; }
 };
-inline constexpr int largest_gru = 64;  // units: the recurrent weights live in the registers of two warps
+inline constexpr int largest_gru = 64;  // units: the recurrent weights live in registers
 
 /// Offsets within the parameters of one block of the network (layer norm and GRU).
 struct GruOffsets {
@@ -53,8 +54,7 @@ struct GruBackward : GruProblem {
 
 /// The launches that suit the device; none if the network does not fit its shared memory.
 std::optional<LaunchPlan> plan_gru_forward(const GruSizes& sizes, const SharedMemory& memory);
-std::optional<LaunchPlan> plan_gru_backward(const GruSizes& sizes, int parameters,
-                                            const SharedMemory& memory);
+std::optional<LaunchPlan> plan_gru_backward(const GruSizes& sizes, const SharedMemory& memory);
 
 void launch_gru_forward(const GruForward& problem, const LaunchPlan& plan, cudaStream_t stream);
 void launch_gru_backward(const GruBackward& problem, const LaunchPlan& plan, cudaStream_t stream);

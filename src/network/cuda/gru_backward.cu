@@ -2,236 +2,360 @@
 // first.
 //
 // With g_t the gradient of h_t, the gradients before the activations are all multiples of it, whose factors
-// are known beforehand for all steps of a chunk:
+// the forward pass has left on the tape:
 //   d_n = g a_n,  a_n = (1 − z)(1 − n²)     d_r = g a_r,  a_r = a_n q r (1 − r)
 //   d_q = g a_q,  a_q = a_n r               d_z = g a_z,  a_z = (h_{t−1} − n) z (1 − z)
 // so that the recurrence is only g_{t−1} = d_out_{t−1} + g_t z_t + W_hhᵀ (d_r, d_z, d_q)_t.
-#include "network/cuda/gru_block.cuh"
+//
+// While the recurrence walks through a chunk, the helpers take the chunk after it in time, which is done,
+// through input weights and layer norm to the layer below, and fetch the one before it.
+//
+// The weight gradients are sums over time of outer products, which the helpers hold in registers. Layer norm
+// gives u = w n + b, n the normalised input, and all of w's, b's and the input weights' gradients follow from
+// S_ki = Σ_t d_k n_i and s_k = Σ_t d_k at the end:
+//   d_W_ki = w_i S_ki + b_i s_k      d_w_i = Σ_k W_ki S_ki      d_b_i = Σ_k W_ki s_k
+#include "network/cuda/gru_backward_recurrence.cuh"
 
 namespace mac::cuda {
 
 namespace {
 
-constexpr int weight_gradients = 3;
+using namespace backward;
 
 /// Places in shared memory, in floats.
 struct Layout {
-  int model_ld;
-  int norm_weight, norm_bias, input_weight;
-  int hidden;  // (2, 3, units): d_r, d_z, d_q of the step at hand, written and read in turn
-  int scales;
-  int d_h, normalised, u;  // rows
-  int a_r, a_z, a_n, a_q, before, keep,
-      g;  // rows; the first four become d_r, d_z, d_n, d_q; keep is z, then d_u
-  int sums, total;
+  GateGradients gates;
+  int norm_weight, norm_bias;
+  int input_weight;    // in tiles
+  int scales;          // (columns): of the layer norm
+  int gate_gradients;  // for two chunks
+  int factors;         // rows, for two chunks: a_r, a_z, a_q, a_n, z; at the end S (3 d, d)
+  int d_h, before, n;  // rows, for two chunks
+  int d_u;             // rows
+  int bias_sums;       // (2, 3 d): of the input and of the recurrent weights
+  int total;
 
   template <class Columns>
-  __host__ __device__ Layout(const GruSizes& s, Columns columns, int shared_sums) {
+  __host__ __device__ Layout(const GruSizes& s, Columns columns, int read) : gates(s.d_model, read) {
     SharedLayout shared;
     const int d = s.d_model;
-    const auto rows = [&](int count) { return shared.take(count * columns.stride); };
-    model_ld = round_up(d, 4);
     norm_weight = shared.take(d), norm_bias = shared.take(d);
-    input_weight = shared.take(3 * d * model_ld);
-    hidden = shared.take(6 * largest_gru);
+    input_weight = shared.take(right_tile_floats(3 * d, d));
     scales = shared.take(4 * columns.quads);
-    d_h = rows(d), normalised = rows(d), u = rows(d);
-    a_r = rows(d), a_z = rows(d), a_n = rows(d), a_q = rows(d), before = rows(d), keep = rows(d), g = rows(d);
-    sums = shared.take(shared_sums);
+    gate_gradients = shared.take(2 * 4 * columns.quads * gates.ld);
+    const auto rows = [&](int count) { return shared.take(count * columns.stride); };
+    factors = rows(10 * d), d_h = rows(2 * d), before = rows(2 * d), n = rows(2 * d), d_u = rows(d);
+    bias_sums = shared.take(6 * d);
     total = shared.used;
   }
 };
 
-/// Column `unit` of the recurrent weights.
-template <int UNITS>
-struct UnitWeights {
-  float r[UNITS], z[UNITS], n[UNITS];
+/// A helper warp's share of a weight gradient: the tiles of 8 rows first_tile, first_tile + HELPERS, .. by
+/// all columns, summed over the steps of all chunks.
+template <int UNITS, int HELPERS>
+struct WeightGradient {
+  static constexpr int row_tiles = tiles_of(tiles_of(3 * UNITS, 8), HELPERS),
+                       column_tiles = tiles_of(UNITS, 16);
+  TileC sums[row_tiles][column_tiles];  // (column of the weights, row)
+  float bias[row_tiles] = {};           // of row lane/4, every fourth step's share
 
-  __device__ UnitWeights(const float* weight, int unit, int d) {
+  /// Adds gradient(row, step) · in_i of eight steps from `first` on; `in` are d rows.
+  template <class C, class Gradient>
+  __device__ void add(const float* in, int d, int first, int first_tile, C columns, Gradient gradient) {
+    const auto left = [&](int i) {
+      return TileA<CutSplit>([&](int channel, int step) {
+        return in[min(16 * i + channel, d - 1) * columns.stride + first + step];
+      });
+    };
+    const auto add_all = [&](const auto&... a) {
 #pragma unroll
-    for (int k = 0; k < UNITS; ++k) {
-      const bool exists = k < d;
-      r[k] = exists ? weight[k * d + unit] : 0;
-      z[k] = exists ? weight[(d + k) * d + unit] : 0;
-      n[k] = exists ? weight[(2 * d + k) * d + unit] : 0;
+      for (int j = 0; j < row_tiles; ++j) {
+        const int tile = first_tile + j * HELPERS;
+        if (8 * tile >= 3 * d) continue;
+        const TileB<CutSplit> b([&](int step, int row) {
+          const float x = gradient(min(8 * tile + row, 3 * d - 1), first + step);
+          bias[j] += x;
+          return x;
+        });
+        int i = 0;
+        (sums[j][i++].add_product(a, b), ...);
+      }
+    };
+    if constexpr (column_tiles == 1)
+      add_all(left(0));
+    else if constexpr (column_tiles == 2)
+      add_all(left(0), left(1));
+    else
+      add_all(left(0), left(1), left(2), left(3));
+  }
+
+  /// f(row, column, sum).
+  template <class F>
+  __device__ void for_each(int d, int first_tile, F f) const {
+#pragma unroll
+    for (int j = 0; j < row_tiles; ++j)
+#pragma unroll
+      for (int i = 0; i < column_tiles; ++i)
+        for_each_sum(sums[j][i], i, d, first_tile + j * HELPERS, 3 * d,
+                     [&](int column, int row, float sum) { f(row, column, sum); });
+  }
+  /// f(row, sum).
+  template <class F>
+  __device__ void for_each_bias(int d, int first_tile, F f) const {
+#pragma unroll
+    for (int j = 0; j < row_tiles; ++j) {
+      const float sum = sum_of_four_threads(bias[j]);
+      const int row = 8 * (first_tile + j * HELPERS) + static_cast<int>(threadIdx.x % 32 / 4);
+      if (threadIdx.x % 4 == 0 && row < 3 * d) f(row, sum);
     }
   }
 };
 
-/// The steps of a chunk, last to first: fills the rows g. `carried` is what g gets from the step after.
-template <int WARPS, class Columns>
-__device__ void recur_back(const UnitWeights<32 * WARPS>& w, float& carried, float* shared, const Layout& at,
-                           int steps, int d, Columns columns) {
-  const int unit = min(static_cast<int>(threadIdx.x), d - 1);
-  const bool exists = static_cast<int>(threadIdx.x) < d;
-  float* const rows = shared + unit * columns.stride;
-  int turn = 0;
-  for (int quad = (steps + 3) / 4; quad-- > 0;) {
-    const auto load = [&](float(&to)[4], int from) {
-      const float4 value = quad_at(rows + from + 4 * quad);
-      to[0] = value.x, to[1] = value.y, to[2] = value.z, to[3] = value.w;
-    };
-    float d_out[4], a_r[4], a_z[4], a_q[4], keep[4], g[4] = {};
-    load(d_out, at.d_h), load(a_r, at.a_r), load(a_z, at.a_z), load(a_q, at.a_q), load(keep, at.keep);
-#pragma unroll
-    for (int j = 3; j >= 0; --j) {
-      if (4 * quad + j >= steps) continue;
-      g[j] = carried + d_out[j];
-      float* const hidden = shared + at.hidden + turn * 3 * largest_gru;
-      if (exists) {
-        hidden[unit] = g[j] * a_r[j];
-        hidden[largest_gru + unit] = g[j] * a_z[j];
-        hidden[2 * largest_gru + unit] = g[j] * a_q[j];
-      }
-      recurrence_barrier<WARPS>();
-      float sums[4] = {g[j] * keep[j], 0, 0, 0};
-#pragma unroll
-      for (int k = 0; k < 32 * WARPS; k += 4) {
-        const float4 r = quad_at(hidden + k), z = quad_at(hidden + largest_gru + k),
-                     q = quad_at(hidden + 2 * largest_gru + k);
-        sums[0] = fmaf(w.r[k], r.x, sums[0]), sums[1] = fmaf(w.r[k + 1], r.y, sums[1]);
-        sums[2] = fmaf(w.r[k + 2], r.z, sums[2]), sums[3] = fmaf(w.r[k + 3], r.w, sums[3]);
-        sums[0] = fmaf(w.z[k], z.x, sums[0]), sums[1] = fmaf(w.z[k + 1], z.y, sums[1]);
-        sums[2] = fmaf(w.z[k + 2], z.z, sums[2]), sums[3] = fmaf(w.z[k + 3], z.w, sums[3]);
-        sums[0] = fmaf(w.n[k], q.x, sums[0]), sums[1] = fmaf(w.n[k + 1], q.y, sums[1]);
-        sums[2] = fmaf(w.n[k + 2], q.z, sums[2]), sums[3] = fmaf(w.n[k + 3], q.w, sums[3]);
-      }
-      carried = (sums[0] + sums[1]) + (sums[2] + sums[3]);
-      turn ^= 1;  // a thread may be one step ahead of the others, never two
+template <int UNITS, class C, int WARPS>
+struct BackwardBlock : GruBlock {
+  static constexpr C columns{};
+  using Weights = UnitColumns<UNITS>;
+  static constexpr int recurrent = Weights::threads / 32, helper_warps = WARPS - recurrent;
+  static_assert(10 * C::stride >= 3 * UNITS, "S takes the place of the factors");
+  using Roles = GruRoles<recurrent, WARPS>;
+  using Gradient = WeightGradient<UNITS, helper_warps>;
+  const GruBackward& backward;
+  const Layout at;
+  float* shared;
+  Roles roles;
+  int d, chunks;
+
+  __device__ BackwardBlock(const GruBackward& p, const Stage& s, float* shared, Roles roles)
+      : GruBlock(p, s),
+        backward(p),
+        at(p.sizes, columns, Weights::read),
+        shared(shared),
+        roles(roles),
+        d(p.sizes.d_model),
+        chunks((p.quads + columns.quads - 1) / columns.quads) {}
+
+  // Chunks are numbered in the order of the work: the first is the last in time.
+  __device__ int first_quad(int c) const { return (chunks - 1 - c) * columns.quads; }
+  __device__ int steps(int c) const { return min(4 * columns.quads, backward.time - 4 * first_quad(c)); }
+  __device__ float* rows(int place, int count, int c) const {
+    return shared + place + c % 2 * count * columns.stride;
+  }
+  __device__ float* gates(int c) const {
+    return shared + at.gate_gradients + c % 2 * 4 * columns.quads * at.gates.ld;
+  }
+  __device__ TileView d_h(int c) const { return tensor(backward.d_h, 0, 0, d, first_quad(c)); }
+  __device__ float* partial() const {
+    return backward.partials +
+           (static_cast<size_t>(sequence) * backward.layers + stage.layer) * backward.offsets.size;
+  }
+
+  __device__ void load_parameters() const {
+    const float* const w = parameters();
+    const GruOffsets& of = backward.offsets;
+    load_padded(shared + at.norm_weight, d, w + of.norm_weight, 1, d);
+    load_padded(shared + at.norm_bias, d, w + of.norm_bias, 1, d);
+    // The rows of a tile are in the order 0, 2, 4, 6, 1, 3, 5, 7: a thread's two rows are neighbours.
+    load_right_tiles(shared + at.input_weight, round_up(3 * d, 8), d, [&](int k, int o) {
+      const int row = k / 8 * 8 + k % 4 * 2 + k % 8 / 4;
+      return row < 3 * d ? w[of.input_weight + row * d + o] : 0.0f;
+    });
+    fill(shared + at.gate_gradients, 2 * 4 * columns.quads * at.gates.ld, 0);
+  }
+
+  __device__ void walk_recurrence() const {
+    const Weights weights(parameters() + backward.offsets.hidden_weight, roles.thread, d);
+    const int unit = min(Weights::unit(roles.thread), d - 1);
+    float carried = backward.d_final_state ? state(backward.d_final_state)[unit] : 0;
+    roles.meet_all();  // the first chunk is there
+    for (int c = 0; c < chunks; ++c) {
+      const RecurrenceRows from{rows(at.d_h, d, c), rows(at.factors, 5 * d, c)};
+      recur_back(weights, carried, gates(c), at.gates, from, steps(c), roles, columns);
+      roles.meet_all();
     }
-    if (exists) quad_at(rows + at.g + 4 * quad) = {g[0], g[1], g[2], g[3]};
+    if (backward.d_initial_state && Weights::unit(roles.thread) < d)
+      state(backward.d_initial_state)[unit] = carried;
   }
-}
 
-template <int WARPS, class Columns, int THREADS, int BLOCKS>
-__global__ void __launch_bounds__(THREADS, BLOCKS)
-    gru_backward_kernel(const GruBackward problem, bool shared_sums) {
-  extern __shared__ float4 shared_quads[];
-  float* const shared = reinterpret_cast<float*>(shared_quads);
-  __shared__ int shared_ticket;
-  __shared__ OuterProduct jobs[weight_gradients];
-  constexpr Columns columns;
-  const int d = problem.sizes.d_model;
-  const GruOffsets& of = problem.offsets;
-  const Layout at(problem.sizes, columns, shared_sums ? of.size : 0);
-  const GruBlock block(problem, take_stage({problem.counters, problem.counters + 1}, problem.batch,
-                                           problem.layers, Direction::backward, &shared_ticket));
-  const float* const w = block.parameters();
-  float* const partial =
-      problem.partials + (static_cast<size_t>(block.sequence) * problem.layers + block.stage.layer) * of.size;
-  float* const sums = shared_sums ? shared + at.sums : partial;
-  const auto quad = [&](int rows, int i, int q) -> float4& {
-    return quad_at(shared + rows + i * columns.stride + 4 * q);
-  };
-
-  load_padded(shared + at.norm_weight, d, w + of.norm_weight, 1, d);
-  load_padded(shared + at.norm_bias, d, w + of.norm_bias, 1, d);
-  load_padded(shared + at.input_weight, at.model_ld, w + of.input_weight, 3 * d, d);
-  fill(shared + at.hidden, 6 * largest_gru, 0);
-  fill(sums, of.size, 0);
-  if (threadIdx.x == 0) {
-    jobs[0] = {at.a_r, at.u, 3 * d, d, of.input_weight, d};
-    jobs[1] = {at.a_r, at.before, 2 * d, d, of.hidden_weight, d};
-    jobs[2] = {at.a_q, at.before, d, d, of.hidden_weight + 2 * d * d, d};
+  __device__ void fetch_factors(int c) const {
+    load_rows(rows(at.factors, 5 * d, c), tape(first_quad(c)), 5 * d, columns, roles.helpers());
   }
-  const int unit = min(static_cast<int>(threadIdx.x), d - 1);
-  const UnitWeights<32 * WARPS> weights(w + of.hidden_weight, unit, d);
-  float carried = problem.d_final_state ? block.state(problem.d_final_state)[unit] : 0;
-  __syncthreads();
+  /// What belongs to a chunk beside what the recurrence reads.
+  __device__ void fetch_inputs(int c) const {
+    load_rows(rows(at.before, d, c), tape(first_quad(c)).skip_rows(5 * d), d, columns, roles.helpers());
+    load_rows(rows(at.n, d, c), h(stage.layer, first_quad(c)), d, columns, roles.helpers());
+  }
+  /// As soon as the layer above has it.
+  __device__ void fetch_gradient(int c, int& seen) const {
+    if (roles.helpers().thread == 0) wait_for_upstream(stage, c, seen);
+    roles.meet_helpers();
+    load_rows(rows(at.d_h, d, c), d_h(c), d, columns, roles.helpers());
+  }
 
-  const int chunks = (problem.quads + columns.quads - 1) / columns.quads;
-  for (int c = chunks; c-- > 0;) {
-    const int first_quad = c * columns.quads, steps = min(4 * columns.quads, problem.time - 4 * first_quad);
-    const TileView tape = block.tape(first_quad);
-    load_rows(shared + at.a_r, tape, d, columns), load_rows(shared + at.a_z, tape.skip_rows(d), d, columns);
-    load_rows(shared + at.a_n, tape.skip_rows(2 * d), d, columns);
-    load_rows(shared + at.a_q, tape.skip_rows(3 * d), d, columns);
-    load_rows(shared + at.before, tape.skip_rows(4 * d), d, columns);
-    load_rows(shared + at.normalised, block.h(block.stage.layer, first_quad), d, columns);
-    wait_for_chunk(block.stage, chunks - 1 - c);
-    load_rows(shared + at.d_h, block.tensor(problem.d_h, 0, 0, d, first_quad), d, columns);
+  /// d_u = W_ihᵀ (d_r, d_z, d_n): 16 steps by 8 channels at a time.
+  __device__ void multiply_input_weights(int c) const {
+    constexpr int last = 4 * C::quads - 1;
+    const Team team = roles.helpers();
+    const int lane = threadIdx.x % 32, g = lane / 4, t = lane % 4, ld = at.gates.ld;
+    const int k_tiles = tiles_of(3 * d, 8), channel_tiles = tiles_of(d, 8);
+    for (int job = team.thread / 32; job < channel_tiles * tiles_of(last + 1, 16); job += team.threads / 32) {
+      const int tile = job % channel_tiles, first = job / channel_tiles * 16;
+      const float *const upper = gates(c) + min(first + g, last) * ld, *const lower =
+                                                                           gates(c) +
+                                                                           min(first + g + 8, last) * ld;
+      const float* const weight = shared + at.input_weight + tile * k_tiles * 64 + 2 * lane;
+      const auto pair_at = [](const float* p) { return *reinterpret_cast<const float2*>(p); };
+      TileC large, low_left, low_right;  // three chains instead of one
+#pragma unroll 4
+      for (int k = 0; k < k_tiles; ++k) {
+        const int place = at.gates.of_input(8 * k + 2 * t);
+        const float2 x = pair_at(upper + place), y = pair_at(lower + place);
+        const TileA<CutSplit> a(float4{x.x, y.x, x.y, y.y});
+        const TileB<CutSplit> b(pair_at(weight + 64 * k));
+        large.add_product(a.high, b.high);
+        low_left.add_product(a.low, b.high), low_right.add_product(a.high, b.low);
+      }
+#pragma unroll
+      for (int i = 0; i < 4; ++i) large.at[i] += low_left.at[i] + low_right.at[i];
+      large.for_each_pair([&](int step, int channel, float2 values) {
+        if (first + step > last) return;
+        float* const to = shared + at.d_u + (8 * tile + channel) * columns.stride + first + step;
+        if (8 * tile + channel < d) to[0] = values.x;
+        if (8 * tile + channel + 1 < d) to[columns.stride] = values.y;
+      });
+    }
+  }
+
+  /// From the gates' gradients to those of the layer's input, for the layer below.
+  __device__ void input_backward(int c) const {
+    multiply_input_weights(c);
+    roles.meet_helpers();
+    const TileView to = d_h(c);
+    const float* const residual = rows(at.d_h, d, c);
+    layer_norm_backward(shared + at.d_u, rows(at.n, d, c), shared + at.scales, shared + at.norm_weight, d,
+                        columns, roles.helpers(), [&](int i, int column, float x) {
+                          if (to.has(column / 4))
+                            __stcg(to.at(column / 4, i) + column % 4,
+                                   residual[i * columns.stride + column] + x);
+                        });
+    roles.meet_helpers();
+    if (roles.helpers().thread == roles.helpers().threads - 1) publish_to_downstream(stage, c + 1);
+  }
+
+  __device__ void add_weight_gradients(int c, Gradient& of_input, Gradient& of_hidden) const {
+    const float *const gates = this->gates(c), *const n = rows(at.n, d, c),
+                       *const before = rows(at.before, d, c);
+    const int warp = roles.helpers().thread / 32;
+#pragma unroll 1
+    for (int first = 0; first < 4 * columns.quads; first += 8) {
+      of_input.add(n, d, first, warp, columns,
+                   [&](int row, int step) { return gates[step * at.gates.ld + at.gates.of_input(row)]; });
+      of_hidden.add(before, d, first, warp, columns,
+                    [&](int row, int step) { return gates[step * at.gates.ld + row]; });
+    }
+  }
+
+  __device__ void walk_helper() const {
+    Gradient of_input, of_hidden;
+    int seen = 0;
+    fetch_factors(0);
+    fetch_gradient(0, seen);
     wait_for_copies();
-    __syncthreads();
+    roles.meet_all();
+    for (int c = 0; c < chunks; ++c) {
+      if (c + 1 < chunks) fetch_factors(c + 1);
+      fetch_inputs(c);
+      if (c > 0) input_backward(c - 1), add_weight_gradients(c - 1, of_input, of_hidden);
+      if (c + 1 < chunks) fetch_gradient(c + 1, seen);
+      wait_for_copies();
+      roles.meet_helpers();
+      float* const n = rows(at.n, d, c);
+      normalise(shared + at.scales, n, d, columns, roles.helpers(),
+                [&](int i, int column, float x) { n[i * columns.stride + column] = x; });
+      roles.meet_all();
+    }
+    input_backward(chunks - 1), add_weight_gradients(chunks - 1, of_input, of_hidden);
 
-    layer_norm_forward(shared + at.u, shared + at.normalised, shared + at.scales, shared + at.normalised,
-                       shared + at.norm_weight, shared + at.norm_bias, d, columns);
-    for_each_quad(d, columns, [&](int i, int k) {
-      const float4 r = quad(at.a_r, i, k), z = quad(at.a_z, i, k), n = quad(at.a_n, i, k),
-                   q = quad(at.a_q, i, k);
-      const float4 rest = map4(z, [](float a) { return 1 - a; });
-      const float4 a_n = rest * map4(n, [](float a) { return 1 - a * a; });
-      quad(at.a_n, i, k) = a_n;
-      quad(at.a_q, i, k) = a_n * r;
-      quad(at.a_r, i, k) = a_n * q * r * map4(r, [](float a) { return 1 - a; });
-      quad(at.a_z, i, k) = fma4(-1.0f, n, quad(at.before, i, k)) * z * rest;
-      quad(at.keep, i, k) = z;
-      if (4 * k >= steps) quad(at.g, i, k) = splat(0);
-    });
-    __syncthreads();
-    if (threadIdx.x < 32 * WARPS) recur_back<WARPS>(weights, carried, shared, at, steps, d, columns);
-    __syncthreads();
-    for_each_quad(d, columns, [&](int i, int k) {
-      const float4 g = quad(at.g, i, k);
-      for (const int rows : {at.a_r, at.a_z, at.a_n, at.a_q}) quad(rows, i, k) = quad(rows, i, k) * g;
-    });
-    __syncthreads();
-
-    const int d_u = at.keep, d_h = at.g;  // z and g are no longer needed
-    multiply<4>(shared + at.input_weight, at.model_ld, 3 * d, d, shared + at.a_r, columns,
-                [&](int o, int q, float4 s) { quad(d_u, o, q) = s; });
-    __syncthreads();
-    layer_norm_backward(shared + d_h, shared + at.d_h, shared + d_u, shared + at.normalised,
-                        shared + at.scales, shared + at.norm_weight, d, columns);
-    __syncthreads();
-    store_rows(block.tensor(problem.d_h, 0, 0, d, first_quad), shared + d_h, d, columns);
-    outer_products(jobs, weight_gradients, shared, sums, columns);
-    sum_columns<6>(
-        d, columns,
-        [&](int i, int q, float(&s)[6]) {
-          s[0] += sum(quad(at.a_r, i, q)), s[1] += sum(quad(at.a_z, i, q));
-          s[2] += sum(quad(at.a_n, i, q)), s[3] += sum(quad(at.a_q, i, q));
-          s[4] += sum(quad(d_u, i, q) * quad(at.normalised, i, q)), s[5] += sum(quad(d_u, i, q));
-        },
-        [&](int i, const float(&s)[6]) {
-          sums[of.input_bias + i] += s[0], sums[of.hidden_bias + i] += s[0];
-          sums[of.input_bias + d + i] += s[1], sums[of.hidden_bias + d + i] += s[1];
-          sums[of.input_bias + 2 * d + i] += s[2], sums[of.hidden_bias + 2 * d + i] += s[3];
-          sums[of.norm_weight + i] += s[4], sums[of.norm_bias + i] += s[5];
-        });
-    publish_chunks(block.stage, chunks - c);
+    const int warp = roles.helpers().thread / 32;
+    float *const S = shared + at.factors, *const bias = shared + at.bias_sums;
+    float* const d_hidden_weight = partial() + backward.offsets.hidden_weight;
+    of_input.for_each(d, warp, [&](int row, int i, float sum) { S[row * d + i] = sum; });
+    of_hidden.for_each(d, warp, [&](int row, int i, float sum) { d_hidden_weight[row * d + i] = sum; });
+    of_input.for_each_bias(d, warp, [&](int row, float sum) { bias[row] = sum; });
+    of_hidden.for_each_bias(d, warp, [&](int row, float sum) { bias[3 * d + row] = sum; });
   }
-  if (problem.d_initial_state && static_cast<int>(threadIdx.x) < d)
-    block.state(problem.d_initial_state)[unit] = carried;
-  if (partial != sums)
-    for (int i = threadIdx.x; i < of.size; i += blockDim.x) partial[i] = sums[i];
+
+  /// What follows from S and the sums of the gates' gradients; for all threads.
+  __device__ void write_gradients() const {
+    const GruOffsets& of = backward.offsets;
+    const float *const weight = parameters() + of.input_weight, *const S = shared + at.factors,
+                       *const s = shared + at.bias_sums;
+    float* const to = partial();
+    for (int k = threadIdx.x; k < 3 * d; k += blockDim.x)
+      to[of.input_bias + k] = s[k], to[of.hidden_bias + k] = s[3 * d + k];
+    for (int j = threadIdx.x; j < 3 * d * d; j += blockDim.x)
+      to[of.input_weight + j] =
+          fmaf(shared[at.norm_weight + j % d], S[j], shared[at.norm_bias + j % d] * s[j / d]);
+    for (int i = threadIdx.x / 32; i < d; i += WARPS) {  // a warp a channel
+      float d_weight = 0, d_bias = 0;
+      for (int k = threadIdx.x % 32; k < 3 * d; k += 32) {
+        const float w = weight[k * d + i];
+        d_weight = fmaf(w, S[k * d + i], d_weight), d_bias = fmaf(w, s[k], d_bias);
+      }
+#pragma unroll
+      for (int distance = 1; distance < 32; distance *= 2) {
+        d_weight += __shfl_xor_sync(0xffffffffu, d_weight, distance);
+        d_bias += __shfl_xor_sync(0xffffffffu, d_bias, distance);
+      }
+      if (threadIdx.x % 32 == 0) to[of.norm_weight + i] = d_weight, to[of.norm_bias + i] = d_bias;
+    }
+  }
+};
+
+template <int UNITS, class C, int THREADS, int BLOCKS>
+__global__ void __launch_bounds__(THREADS, BLOCKS) gru_backward_kernel(const GruBackward problem) {
+  extern __shared__ float4 shared_quads[];
+  __shared__ int shared_ticket, shared_role;
+  using Block = BackwardBlock<UNITS, C, THREADS / 32>;
+  Block::Roles::choose(&shared_role);
+  const Stage stage = take_stage({problem.counters, problem.counters + 1}, problem.batch, problem.layers,
+                                 Direction::backward, &shared_ticket);
+  const Block block(problem, stage, reinterpret_cast<float*>(shared_quads), Block::Roles::in(&shared_role));
+  block.load_parameters();
+  __syncthreads();
+  if (block.roles.recurrent())
+    block.walk_recurrence();
+  else
+    block.walk_helper();
+  __syncthreads();
+  block.write_gradients();
 }
 
-using BackwardVariant = Variant<void (*)(GruBackward, bool), GruSizes>;
+using BackwardVariant = Variant<void (*)(GruBackward), GruSizes>;
 
-template <int WARPS, int LENGTH, int THREADS, int BLOCKS>
+template <int UNITS, int LENGTH, int THREADS, int BLOCKS>
 constexpr BackwardVariant variant() {
   using C = Columns<LENGTH>;
-  const auto bytes = [](const GruSizes& sizes, int shared_sums) {
-    return sizeof(float) * static_cast<std::size_t>(Layout(sizes, C{}, shared_sums).total);
+  static_assert(LENGTH % 2 == 0);
+  const auto bytes = [](const GruSizes& sizes, int) {
+    return sizeof(float) * static_cast<std::size_t>(Layout(sizes, C{}, UnitColumns<UNITS>::read).total + 4);
   };
-  return {gru_backward_kernel<WARPS, C, THREADS, BLOCKS>, bytes, THREADS, BLOCKS, 32 * WARPS};
+  return {gru_backward_kernel<UNITS, C, THREADS, BLOCKS>, bytes, THREADS, BLOCKS, UNITS};
 }
 
-const BackwardVariant variants[] = {variant<1, 8, 128, 3>(), variant<2, 4, 256, 1>()};
+const BackwardVariant variants[] = {variant<16, 8, 128, 3>(), variant<28, 4, 128, 3>(),
+                                    variant<32, 4, 128, 3>(), variant<64, 4, 384, 1>()};
 
 }  // namespace
 
-std::optional<LaunchPlan> plan_gru_backward(const GruSizes& sizes, int parameters,
-                                            const SharedMemory& memory) {
-  return choose(std::span<const BackwardVariant>(variants), sizes, parameters, memory,
+std::optional<LaunchPlan> plan_gru_backward(const GruSizes& sizes, const SharedMemory& memory) {
+  return choose(std::span<const BackwardVariant>(variants), sizes, 0, memory,
                 [&](const BackwardVariant& v) { return sizes.d_model <= v.units; });
 }
 
 void launch_gru_backward(const GruBackward& problem, const LaunchPlan& plan, cudaStream_t stream) {
   const auto kernel = variants[plan.variant].kernel;
   cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, static_cast<int>(plan.bytes));
-  kernel<<<problem.models * problem.batch * problem.layers, plan.threads, plan.bytes, stream>>>(
-      problem, plan.shared_sums);
+  kernel<<<problem.models * problem.batch * problem.layers, plan.threads, plan.bytes, stream>>>(problem);
 }
 
 }  // namespace mac::cuda

@@ -1,23 +1,45 @@
 // What the blocks of both passes of the GRU share. One block is one stage of the pipeline (pipeline.cuh) and
-// works on one sequence; the first WARPS of its warps run the recurrence, a thread for each unit, with that
-// unit's recurrent weights in registers.
+// works on one sequence. Some of its warps run the recurrence, with the recurrent weights in registers, and
+// do nothing else; the others, the helpers, do what does not depend on the step before, a chunk ahead or
+// behind.
 #pragma once
 
-#include "network/cuda/columns.cuh"
 #include "network/cuda/gru.hpp"
 #include "network/cuda/pipeline.cuh"
 #include "network/cuda/shared_layout.cuh"
+#include "network/cuda/tensor_cores.cuh"
 
 namespace mac::cuda {
 
-/// Among the warps of the recurrence only.
-template <int WARPS>
-__device__ void recurrence_barrier() {
-  if constexpr (WARPS == 1)
-    __syncwarp();
-  else
-    asm volatile("bar.sync 1, %0;" ::"n"(32 * WARPS) : "memory");
-}
+/// The threads of a block by what they do: the first 32 RECURRENT run the recurrence.
+template <int RECURRENT, int WARPS>
+struct GruRoles {
+  int thread;
+
+  /// Called by all threads, a barrier must follow before `in` is called; `shared` is one word of shared
+  /// memory. A recurrence of one warp keeps that warp's scheduler busy: blocks on the same multiprocessor
+  /// choose warps of different schedulers (warp slots modulo four; a guess would only cost time).
+  static __device__ void choose(int* shared) {
+    unsigned slot;
+    asm volatile("mov.u32 %0, %%warpid;" : "=r"(slot));
+    if (threadIdx.x == 0) *shared = RECURRENT == 1 ? static_cast<int>((slot / WARPS - slot) % 4) : 0;
+  }
+  static __device__ GruRoles in(const int* shared) {
+    const int warp = static_cast<int>(threadIdx.x / 32) + WARPS - *shared;
+    return {warp % WARPS * 32 + static_cast<int>(threadIdx.x % 32)};
+  }
+
+  __device__ bool recurrent() const { return thread < 32 * RECURRENT; }
+  __device__ Team helpers() const { return {thread - 32 * RECURRENT, 32 * (WARPS - RECURRENT)}; }
+  __device__ void meet_all() const { meet<1>(32 * WARPS); }
+  __device__ void meet_helpers() const { meet<2>(32 * (WARPS - RECURRENT)); }
+  __device__ void meet_recurrent() const {
+    if constexpr (RECURRENT == 1)
+      __syncwarp();
+    else
+      meet<3>(32 * RECURRENT);
+  }
+};
 
 struct GruBlock {
   const GruProblem& problem;

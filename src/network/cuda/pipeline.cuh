@@ -6,7 +6,8 @@
 // behind the one it feeds on, in one launch.
 //
 // A block takes its place from a ticket, and a place only waits for earlier ones: the blocks that are running
-// never wait for one that has not started, however many fit on the device.
+// never wait for one that has not started, however many fit on the device. The tickets of a layer follow each
+// other: where the blocks don't all fit at once, those of a layer find the one before it done.
 #pragma once
 
 #include <cuda_runtime.h>
@@ -32,7 +33,8 @@ __device__ inline Stage take_stage(PipelineCounters counters, int batch, int lay
                                    int* shared) {
   if (threadIdx.x == 0) *shared = atomicAdd(counters.ticket, 1);
   __syncthreads();
-  const int ticket = *shared, depth = ticket % layers, column = ticket / layers;
+  const int columns = static_cast<int>(gridDim.x) / layers;
+  const int ticket = *shared, depth = ticket / columns, column = ticket % columns;
   const bool forward = direction == Direction::forward;
   const int layer = forward ? depth : layers - 1 - depth;
   int* const finished = counters.finished + column * layers + layer;
