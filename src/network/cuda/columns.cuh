@@ -72,11 +72,16 @@ __device__ inline float exp2_approx(float x) {
   asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
   return y;
 }
+__device__ inline float reciprocal(float x) {
+  float y;
+  asm("rcp.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
+  return y;
+}
 inline constexpr float log2_e = 1.4426950408889634f;
 inline constexpr float ln_2 = 0.6931471805599453f;
 
 /// Both errors are a few units in the last place for the arguments of a trained network (|x| < 10).
-__device__ inline float sigmoid(float x) { return __fdividef(1.0f, 1.0f + exp2_approx(-log2_e * x)); }
+__device__ inline float sigmoid(float x) { return reciprocal(1.0f + exp2_approx(-log2_e * x)); }
 __device__ inline float silu(float x) { return x * sigmoid(x); }
 /// Derivative of SiLU, given s = σ(x).
 __device__ inline float silu_slope(float x, float s) { return s * fmaf(x, 1 - s, 1.0f); }

@@ -28,11 +28,12 @@ struct Layout {
   int norm_weight, norm_bias;
   int input_weight;    // in tiles
   int scales;          // (columns): of the layer norm
+  int bias_sums;       // (2, 3 d): of the input and of the recurrent weights
+  int S;               // (3 d, d): takes the place of what follows, at the end
   int gate_gradients;  // for two chunks
-  int factors;         // rows, for two chunks: a_r, a_z, a_q, a_n, z; at the end S (3 d, d)
+  int factors;         // rows, for two chunks: a_r, a_z, a_q, a_n, z
   int d_h, before, n;  // rows, for two chunks
   int d_u;             // rows
-  int bias_sums;       // (2, 3 d): of the input and of the recurrent weights
   int total;
 
   template <class Columns>
@@ -41,12 +42,12 @@ struct Layout {
     const int d = s.d_model;
     norm_weight = shared.take(d), norm_bias = shared.take(d);
     input_weight = shared.take(right_tile_floats(3 * d, d));
-    scales = shared.take(4 * columns.quads);
+    scales = shared.take(4 * columns.quads), bias_sums = shared.take(6 * d);
+    S = shared.used;
     gate_gradients = shared.take(2 * 4 * columns.quads * gates.ld);
     const auto rows = [&](int count) { return shared.take(count * columns.stride); };
     factors = rows(10 * d), d_h = rows(2 * d), before = rows(2 * d), n = rows(2 * d), d_u = rows(d);
-    bias_sums = shared.take(6 * d);
-    total = shared.used;
+    total = shared.used > S + 3 * d * d ? shared.used : S + 3 * d * d;
   }
 };
 
@@ -59,34 +60,33 @@ struct WeightGradient {
   TileC sums[row_tiles][column_tiles];  // (column of the weights, row)
   float bias[row_tiles] = {};           // of row lane/4, every fourth step's share
 
-  /// Adds gradient(row, step) · in_i of eight steps from `first` on; `in` are d rows.
+  /// Adds gradient(row, step) · in_i of eight steps from `first` on; `in` are d rows. The tensor cores cut
+  /// off instead of rounding, so that they don't add up more than these steps.
   template <class C, class Gradient>
   __device__ void add(const float* in, int d, int first, int first_tile, C columns, Gradient gradient) {
-    const auto left = [&](int i) {
-      return TileA<CutSplit>([&](int channel, int step) {
+    TileB<CutSplit> right[row_tiles];
+#pragma unroll
+    for (int j = 0; j < row_tiles; ++j)
+      right[j] = TileB<CutSplit>([&](int step, int row) {
+        const float x = gradient(min(8 * (first_tile + j * HELPERS) + row, 3 * d - 1), first + step);
+        bias[j] += x;
+        return x;
+      });
+#pragma unroll
+    for (int i = 0; i < column_tiles; ++i) {
+      if (16 * i >= d) continue;
+      const TileA<CutSplit> left([&](int channel, int step) {
         return in[min(16 * i + channel, d - 1) * columns.stride + first + step];
       });
-    };
-    const auto add_all = [&](const auto&... a) {
 #pragma unroll
       for (int j = 0; j < row_tiles; ++j) {
-        const int tile = first_tile + j * HELPERS;
-        if (8 * tile >= 3 * d) continue;
-        const TileB<CutSplit> b([&](int step, int row) {
-          const float x = gradient(min(8 * tile + row, 3 * d - 1), first + step);
-          bias[j] += x;
-          return x;
-        });
-        int i = 0;
-        (sums[j][i++].add_product(a, b), ...);
+        if (8 * (first_tile + j * HELPERS) >= 3 * d) continue;
+        TileC products;
+        products.add_product(left, right[j]);
+#pragma unroll
+        for (int k = 0; k < 4; ++k) sums[j][i].at[k] += products.at[k];
       }
-    };
-    if constexpr (column_tiles == 1)
-      add_all(left(0));
-    else if constexpr (column_tiles == 2)
-      add_all(left(0), left(1));
-    else
-      add_all(left(0), left(1), left(2), left(3));
+    }
   }
 
   /// f(row, column, sum).
@@ -111,12 +111,12 @@ struct WeightGradient {
   }
 };
 
-template <int UNITS, class C, int WARPS>
+/// FIXED: d_model is UNITS, else at most that.
+template <int UNITS, bool FIXED, class C, int WARPS>
 struct BackwardBlock : GruBlock {
   static constexpr C columns{};
   using Weights = UnitColumns<UNITS>;
   static constexpr int recurrent = Weights::threads / 32, helper_warps = WARPS - recurrent;
-  static_assert(10 * C::stride >= 3 * UNITS, "S takes the place of the factors");
   using Roles = GruRoles<recurrent, WARPS>;
   using Gradient = WeightGradient<UNITS, helper_warps>;
   const GruBackward& backward;
@@ -128,11 +128,12 @@ struct BackwardBlock : GruBlock {
   __device__ BackwardBlock(const GruBackward& p, const Stage& s, float* shared, Roles roles)
       : GruBlock(p, s),
         backward(p),
-        at(p.sizes, columns, Weights::read),
+        at(GruSizes{d_of(p)}, columns, Weights::read),
         shared(shared),
         roles(roles),
-        d(p.sizes.d_model),
+        d(d_of(p)),
         chunks((p.quads + columns.quads - 1) / columns.quads) {}
+  static __device__ int d_of(const GruBackward& p) { return FIXED ? UNITS : p.sizes.d_model; }
 
   // Chunks are numbered in the order of the work: the first is the last in time.
   __device__ int first_quad(int c) const { return (chunks - 1 - c) * columns.quads; }
@@ -276,7 +277,8 @@ struct BackwardBlock : GruBlock {
     input_backward(chunks - 1), add_weight_gradients(chunks - 1, of_input, of_hidden);
 
     const int warp = roles.helpers().thread / 32;
-    float *const S = shared + at.factors, *const bias = shared + at.bias_sums;
+    float *const S = shared + at.S, *const bias = shared + at.bias_sums;
+    roles.meet_helpers();
     float* const d_hidden_weight = partial() + backward.offsets.hidden_weight;
     of_input.for_each(d, warp, [&](int row, int i, float sum) { S[row * d + i] = sum; });
     of_hidden.for_each(d, warp, [&](int row, int i, float sum) { d_hidden_weight[row * d + i] = sum; });
@@ -287,7 +289,7 @@ struct BackwardBlock : GruBlock {
   /// What follows from S and the sums of the gates' gradients; for all threads.
   __device__ void write_gradients() const {
     const GruOffsets& of = backward.offsets;
-    const float *const weight = parameters() + of.input_weight, *const S = shared + at.factors,
+    const float *const weight = parameters() + of.input_weight, *const S = shared + at.S,
                        *const s = shared + at.bias_sums;
     float* const to = partial();
     for (int k = threadIdx.x; k < 3 * d; k += blockDim.x)
@@ -311,11 +313,11 @@ struct BackwardBlock : GruBlock {
   }
 };
 
-template <int UNITS, class C, int THREADS, int BLOCKS>
+template <int UNITS, bool FIXED, class C, int THREADS, int BLOCKS>
 __global__ void __launch_bounds__(THREADS, BLOCKS) gru_backward_kernel(const GruBackward problem) {
   extern __shared__ float4 shared_quads[];
   __shared__ int shared_ticket, shared_role;
-  using Block = BackwardBlock<UNITS, C, THREADS / 32>;
+  using Block = BackwardBlock<UNITS, FIXED, C, THREADS / 32>;
   Block::Roles::choose(&shared_role);
   const Stage stage = take_stage({problem.counters, problem.counters + 1}, problem.batch, problem.layers,
                                  Direction::backward, &shared_ticket);
@@ -332,24 +334,31 @@ __global__ void __launch_bounds__(THREADS, BLOCKS) gru_backward_kernel(const Gru
 
 using BackwardVariant = Variant<void (*)(GruBackward), GruSizes>;
 
-template <int UNITS, int LENGTH, int THREADS, int BLOCKS>
+template <int UNITS, int LENGTH, int THREADS, int BLOCKS, bool FIXED = true>
 constexpr BackwardVariant variant() {
   using C = Columns<LENGTH>;
   static_assert(LENGTH % 2 == 0);
   const auto bytes = [](const GruSizes& sizes, int) {
     return sizeof(float) * static_cast<std::size_t>(Layout(sizes, C{}, UnitColumns<UNITS>::read).total + 4);
   };
-  return {gru_backward_kernel<UNITS, C, THREADS, BLOCKS>, bytes, THREADS, BLOCKS, UNITS};
+  return {gru_backward_kernel<UNITS, FIXED, C, THREADS, BLOCKS>,
+          bytes,
+          THREADS,
+          BLOCKS,
+          UNITS,
+          FIXED ? UNITS : 0};
 }
 
-const BackwardVariant variants[] = {variant<16, 8, 128, 3>(), variant<28, 4, 128, 3>(),
-                                    variant<32, 4, 128, 3>(), variant<64, 4, 384, 1>()};
+const BackwardVariant variants[] = {variant<16, 8, 128, 3>(),        variant<28, 4, 128, 3>(),
+                                    variant<30, 6, 192, 2>(),        variant<32, 4, 128, 3, false>(),
+                                    variant<32, 4, 128, 2, false>(), variant<64, 4, 384, 1, false>(),
+                                    variant<64, 2, 384, 1, false>()};
 
 }  // namespace
 
 std::optional<LaunchPlan> plan_gru_backward(const GruSizes& sizes, const SharedMemory& memory) {
   return choose(std::span<const BackwardVariant>(variants), sizes, 0, memory,
-                [&](const BackwardVariant& v) { return sizes.d_model <= v.units; });
+                [&](const BackwardVariant& v) { return suits(v, sizes); });
 }
 
 void launch_gru_backward(const GruBackward& problem, const LaunchPlan& plan, cudaStream_t stream) {

@@ -22,7 +22,8 @@ struct GruRoles {
   static __device__ void choose(int* shared) {
     unsigned slot;
     asm volatile("mov.u32 %0, %%warpid;" : "=r"(slot));
-    if (threadIdx.x == 0) *shared = RECURRENT == 1 ? static_cast<int>((slot / WARPS - slot) % 4) : 0;
+    if (threadIdx.x == 0)
+      *shared = RECURRENT == 1 ? min(static_cast<int>((slot / WARPS - slot) % 4), WARPS - 1) : 0;
   }
   static __device__ GruRoles in(const int* shared) {
     const int warp = static_cast<int>(threadIdx.x / 32) + WARPS - *shared;
@@ -40,6 +41,11 @@ struct GruRoles {
       meet<3>(32 * RECURRENT);
   }
 };
+
+template <class Kernel>
+bool suits(const Variant<Kernel, GruSizes>& variant, const GruSizes& sizes) {
+  return variant.d_model == 0 ? sizes.d_model <= variant.units : sizes.d_model == variant.d_model;
+}
 
 struct GruBlock {
   const GruProblem& problem;

@@ -34,8 +34,7 @@ struct Layout {
 /// lanes-th quad of the hidden state.
 template <int UNITS>
 struct UnitWeights {
-  static constexpr int lanes = UNITS > 32 ? 2 : 1, quads = UNITS / 4 / lanes;
-  static_assert(UNITS % (4 * lanes) == 0);
+  static constexpr int lanes = UNITS > 32 ? 2 : 1, quads = tiles_of(UNITS, 4 * lanes);
   float r[4 * quads], z[4 * quads], n[4 * quads];
   float bias;  // of q
 
@@ -52,14 +51,17 @@ struct UnitWeights {
   }
 };
 
-__device__ float tanh_of(float x) { return fmaf(2.0f, sigmoid(2 * x), -1.0f); }
+__device__ float tanh_of(float x) {
+  return fmaf(2.0f, reciprocal(1.0f + exp2_approx(-2 * log2_e * x)), -1.0f);
+}
 
 __device__ float4 pack(const float (&values)[4]) { return {values[0], values[1], values[2], values[3]}; }
 __device__ void unpack(float (&values)[4], float4 quad) {
   values[0] = quad.x, values[1] = quad.y, values[2] = quad.z, values[3] = quad.w;
 }
 
-template <int UNITS, class C, int WARPS>
+/// FIXED: d_model is UNITS, else at most that.
+template <int UNITS, bool FIXED, class C, int WARPS>
 struct ForwardBlock : GruBlock {
   static constexpr C columns{};
   using Weights = UnitWeights<UNITS>;
@@ -204,11 +206,11 @@ struct ForwardBlock : GruBlock {
   }
 };
 
-template <int UNITS, class C, int THREADS, int BLOCKS>
+template <int UNITS, bool FIXED, class C, int THREADS, int BLOCKS>
 __global__ void __launch_bounds__(THREADS, BLOCKS) gru_forward_kernel(const GruForward problem) {
   extern __shared__ float4 shared_quads[];
   __shared__ int shared_ticket, shared_role;
-  using Block = ForwardBlock<UNITS, C, THREADS / 32>;
+  using Block = ForwardBlock<UNITS, FIXED, C, THREADS / 32>;
   Block::Roles::choose(&shared_role);
   const Stage stage = take_stage({problem.counters, problem.counters + 1}, problem.batch, problem.layers,
                                  Direction::forward, &shared_ticket);
@@ -223,23 +225,26 @@ __global__ void __launch_bounds__(THREADS, BLOCKS) gru_forward_kernel(const GruF
 
 using ForwardVariant = Variant<void (*)(GruForward), GruSizes>;
 
-template <int UNITS, int LENGTH, int THREADS, int BLOCKS>
+template <int UNITS, int LENGTH, int THREADS, int BLOCKS, bool FIXED = true>
 constexpr ForwardVariant variant() {
   using C = Columns<LENGTH>;
   const auto bytes = [](const GruSizes& sizes, int) {
     return sizeof(float) * static_cast<std::size_t>(Layout(sizes, C{}).total + 4);
   };
-  return {gru_forward_kernel<UNITS, C, THREADS, BLOCKS>, bytes, THREADS, BLOCKS, UNITS};
+  return {
+      gru_forward_kernel<UNITS, FIXED, C, THREADS, BLOCKS>, bytes, THREADS, BLOCKS, UNITS, FIXED ? UNITS : 0};
 }
 
-const ForwardVariant variants[] = {variant<16, 8, 128, 3>(), variant<28, 8, 128, 3>(),
-                                   variant<32, 8, 128, 3>(), variant<64, 4, 192, 2>()};
+const ForwardVariant variants[] = {variant<16, 8, 128, 3>(),        variant<28, 8, 128, 3>(),
+                                   variant<30, 8, 128, 3>(),        variant<62, 4, 192, 2>(),
+                                   variant<32, 8, 128, 3, false>(), variant<32, 8, 128, 2, false>(),
+                                   variant<64, 4, 192, 2, false>(), variant<64, 4, 192, 1, false>()};
 
 }  // namespace
 
 std::optional<LaunchPlan> plan_gru_forward(const GruSizes& sizes, const SharedMemory& memory) {
   return choose(std::span<const ForwardVariant>(variants), sizes, 0, memory,
-                [&](const ForwardVariant& v) { return sizes.d_model <= v.units; });
+                [&](const ForwardVariant& v) { return suits(v, sizes); });
 }
 
 void launch_gru_forward(const GruForward& problem, const LaunchPlan& plan, cudaStream_t stream) {

@@ -58,6 +58,7 @@ template <class Split>
 struct TileB {
   unsigned high[2], low[2];
 
+  TileB() = default;
   template <class At>
   __device__ explicit TileB(At at) {
     const int g = threadIdx.x % 32 / 4, t = threadIdx.x % 4;
