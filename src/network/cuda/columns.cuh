@@ -1,4 +1,4 @@
-// Activations on the device, and the dense layers over them.
+// Activations on the device, and layer norm over them.
 //
 // In shared memory an activation is a set of rows, one per channel; a column is one time step of the block's
 // sequence. Columns come in quads of four consecutive steps, so that every access is a float4. Rows
@@ -146,116 +146,6 @@ __device__ void store_rows(TileView tensor, const float* rows, int count, Column
   }
 }
 
-/// Calls f(row, quad) for every quad of `count` rows, spread over the block.
-template <class Columns, class F>
-__device__ void for_each_quad(int count, Columns columns, F f) {
-  for (int i = threadIdx.x; i < count * columns.quads; i += blockDim.x)
-    f(i / columns.quads, i % columns.quads);
-}
-
-// -- dense layers
-// ----------------------------------------------------------------------------------------------
-
-/// OUTS consecutive weights of a row.
-template <int OUTS>
-__device__ void load_weights(float (&w)[OUTS], const float* from) {
-  if constexpr (OUTS == 2) {
-    const float2 pair = *reinterpret_cast<const float2*>(from);
-    w[0] = pair.x, w[1] = pair.y;
-  } else {
-#pragma unroll
-    for (int i = 0; i < OUTS; i += 4) {
-      const float4 quad = quad_at(from + i);
-      w[i] = quad.x, w[i + 1] = quad.y, w[i + 2] = quad.z, w[i + 3] = quad.w;
-    }
-  }
-}
-
-/// out_o = Σ_k weight[k][o] · in_k for every column; weight (n_in, ld) in shared memory, ld a multiple of
-/// OUTS. A thread takes one quad of columns and OUTS outputs; finish(o, quad, sum) receives them.
-template <int OUTS, class Columns, class Finish>
-__device__ void multiply(const float* weight, int ld, int n_in, int n_out, const float* in, Columns columns,
-                         Finish finish) {
-  const int tiles = (n_out + OUTS - 1) / OUTS * columns.quads;
-  for (int tile = threadIdx.x; tile < tiles; tile += blockDim.x) {
-    const int q = tile % columns.quads, o = tile / columns.quads * OUTS;
-    float4 sums[OUTS];
-#pragma unroll
-    for (int i = 0; i < OUTS; ++i) sums[i] = splat(0);
-    const float* a = in + 4 * q;
-    const float* w = weight + o;
-#pragma unroll 4
-    for (int k = 0; k < n_in; ++k, a += columns.stride, w += ld) {
-      const float4 value = quad_at(a);
-      float weights[OUTS];
-      load_weights(weights, w);
-#pragma unroll
-      for (int i = 0; i < OUTS; ++i) sums[i] = fma4(weights[i], value, sums[i]);
-    }
-#pragma unroll
-    for (int i = 0; i < OUTS; ++i)
-      if (o + i < n_out) finish(o + i, q, sums[i]);
-  }
-}
-
-/// sums[sum + o·ld + i] += Σ_columns out_o · in_i: the weight gradient of a dense layer.
-struct OuterProduct {
-  int out, in;  // rows: places in shared memory, in floats
-  int n_out, n_in;
-  int sum, ld;
-
-  __device__ int tiles() const { return (n_out + 3) / 4 * ((n_in + 3) / 4); }
-};
-
-/// One 4 × 4 tile of a weight gradient. Its rows lie a quarter of the matrix apart, so that neighbouring
-/// threads read neighbouring rows, which are in different banks.
-template <class Columns>
-__device__ void outer_product_tile(const OuterProduct& job, int tile, const float* shared, float* sums,
-                                   Columns columns) {
-  const int out_step = (job.n_out + 3) / 4, in_step = (job.n_in + 3) / 4;
-  const int out_first = tile / in_step, in_first = tile - out_first * in_step;
-  const float *out[4], *in[4];
-#pragma unroll
-  for (int i = 0; i < 4; ++i) {
-    out[i] = shared + job.out + min(out_first + i * out_step, job.n_out - 1) * columns.stride;
-    in[i] = shared + job.in + min(in_first + i * in_step, job.n_in - 1) * columns.stride;
-  }
-  float products[4][4] = {};
-#pragma unroll 3
-  for (int q = 0; q < columns.quads; ++q) {
-    float4 a[4], b[4];
-#pragma unroll
-    for (int i = 0; i < 4; ++i) a[i] = quad_at(out[i] + 4 * q), b[i] = quad_at(in[i] + 4 * q);
-#pragma unroll
-    for (int i = 0; i < 4; ++i)
-#pragma unroll
-      for (int j = 0; j < 4; ++j) {
-        products[i][j] = fmaf(a[i].x, b[j].x, products[i][j]);
-        products[i][j] = fmaf(a[i].y, b[j].y, products[i][j]);
-        products[i][j] = fmaf(a[i].z, b[j].z, products[i][j]);
-        products[i][j] = fmaf(a[i].w, b[j].w, products[i][j]);
-      }
-  }
-#pragma unroll
-  for (int i = 0; i < 4; ++i)
-#pragma unroll
-    for (int j = 0; j < 4; ++j) {
-      const int o = out_first + i * out_step, k = in_first + j * in_step;
-      if (o < job.n_out && k < job.n_in) sums[job.sum + o * job.ld + k] += products[i][j];
-    }
-}
-
-/// All tiles of all jobs (in shared memory), dealt out to the threads one after the other.
-template <class Columns>
-__device__ void outer_products(const OuterProduct* jobs, int count, const float* shared, float* sums,
-                               Columns columns) {
-  for (int tile = threadIdx.x, job = 0, first = 0;; tile += blockDim.x) {
-    while (job < count && tile - first >= jobs[job].tiles()) first += jobs[job++].tiles();
-    if (job == count) return;
-    outer_product_tile(jobs[job], tile - first, shared, sums, columns);
-  }
-}
-
 /// Sums over the columns of a row, eight threads a row: `collect(row, quad, sums)` adds a quad's share to the
 /// thread's VALUES sums, `finish(row, sums)` is called once a row with the totals.
 template <int VALUES, class Columns, class Collect, class Finish>
@@ -356,18 +246,6 @@ __device__ void layer_norm_backward(const float* d_out, const float* normalised,
       finish(i, column, scale * (g - mean - normalised[at] * mean_normalised));
     });
   });
-}
-
-/// d_in = d_residual + the above; d_residual may be null, d_in may be d_out.
-template <class Columns>
-__device__ void layer_norm_backward(float* d_in, const float* d_residual, const float* d_out,
-                                    const float* normalised, const float* scales, const float* weight,
-                                    int count, Columns columns) {
-  layer_norm_backward(d_out, normalised, scales, weight, count, columns, whole_block(),
-                      [&](int i, int column, float d) {
-                        const int at = i * columns.stride + column;
-                        d_in[at] = d_residual ? d_residual[at] + d : d;
-                      });
 }
 
 }  // namespace mac::cuda

@@ -54,23 +54,10 @@ __device__ inline void wait_for_upstream(const Stage& stage, int chunk, int& see
   }
 }
 
-/// The same for the whole block; ends in a barrier.
-__device__ inline void wait_for_chunk(const Stage& stage, int chunk) {
-  int seen = 0;
-  if (threadIdx.x == 0) wait_for_upstream(stage, chunk, seen);
-  __syncthreads();
-}
-
 /// Says that `count` chunks are in device memory. For one thread, after a barrier that follows the writes:
 /// the release covers what other threads wrote before it.
 __device__ inline void publish_to_downstream(const Stage& stage, int count) {
   asm volatile("st.release.gpu.global.s32 [%0], %1;" ::"l"(stage.finished), "r"(count) : "memory");
-}
-
-/// The same for the whole block; begins with a barrier.
-__device__ inline void publish_chunks(const Stage& stage, int count) {
-  __syncthreads();
-  if (threadIdx.x == 0) publish_to_downstream(stage, count);
 }
 
 /// A barrier of `threads` threads of the block (whole warps), wherever in the code they are.

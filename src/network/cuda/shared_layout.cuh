@@ -29,18 +29,6 @@ __device__ inline void load_padded(float* to, int ld, const float* from, int row
   load_padded(to, ld, from, rows, n, [](int r) { return r; });
 }
 
-/// to (n, ld) = transpose of from (·, n) with `rows` rows, some of them zeros as above.
-template <class Row>
-__device__ void load_transposed(float* to, int ld, const float* from, int rows, int n, Row row) {
-  for (int i = threadIdx.x; i < n * ld; i += blockDim.x) {
-    const int o = i % ld, r = o < rows ? row(o) : -1;
-    to[i] = r >= 0 ? from[r * n + i / ld] : 0;
-  }
-}
-__device__ inline void load_transposed(float* to, int ld, const float* from, int rows, int n) {
-  load_transposed(to, ld, from, rows, n, [](int r) { return r; });
-}
-
 __device__ inline void fill(float* to, int count, float value) {
   for (int i = threadIdx.x; i < count; i += blockDim.x) to[i] = value;
 }
