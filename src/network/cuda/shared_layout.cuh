@@ -17,16 +17,10 @@ struct SharedLayout {
 
 __host__ __device__ inline int round_up(int n, int unit) { return (n + unit - 1) / unit * unit; }
 
-/// to (rows, ld) = from (·, n); row(r) says which row of `from` becomes row r, −1: zeros.
-template <class Row>
-__device__ void load_padded(float* to, int ld, const float* from, int rows, int n, Row row) {
-  for (int i = threadIdx.x; i < rows * ld; i += blockDim.x) {
-    const int r = row(i / ld), k = i % ld;
-    to[i] = r >= 0 && k < n ? from[r * n + k] : 0;
-  }
-}
+/// to (rows, ld) = from (rows, n), padded with zeros.
 __device__ inline void load_padded(float* to, int ld, const float* from, int rows, int n) {
-  load_padded(to, ld, from, rows, n, [](int r) { return r; });
+  for (int i = threadIdx.x; i < rows * ld; i += blockDim.x)
+    to[i] = i % ld < n ? from[i / ld * n + i % ld] : 0;
 }
 
 __device__ inline void fill(float* to, int count, float value) {
