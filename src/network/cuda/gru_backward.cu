@@ -122,15 +122,14 @@ struct BackwardBlock : GruBlock {
   const GruBackward& backward;
   const Layout at;
   float* shared;
-  Roles roles;
+  Roles roles{};
   int d, chunks;
 
-  __device__ BackwardBlock(const GruBackward& p, const Stage& s, float* shared, Roles roles)
+  __device__ BackwardBlock(const GruBackward& p, const Stage& s, float* shared)
       : GruBlock(p, s),
         backward(p),
         at(GruSizes{d_of(p)}, columns, Weights::read),
         shared(shared),
-        roles(roles),
         d(d_of(p)),
         chunks((p.quads + columns.quads - 1) / columns.quads) {}
   static __device__ int d_of(const GruBackward& p) { return FIXED ? UNITS : p.sizes.d_model; }
@@ -175,6 +174,7 @@ struct BackwardBlock : GruBlock {
     }
     if (backward.d_initial_state && Weights::unit(roles.thread) < d)
       state(backward.d_initial_state)[unit] = carried;
+    roles.meet_all();  // the gates' gradients are no longer needed
   }
 
   __device__ void fetch_factors(int c) const {
@@ -278,7 +278,7 @@ struct BackwardBlock : GruBlock {
 
     const int warp = roles.helpers().thread / 32;
     float *const S = shared + at.S, *const bias = shared + at.bias_sums;
-    roles.meet_helpers();
+    roles.meet_all();  // S takes their place
     float* const d_hidden_weight = partial() + backward.offsets.hidden_weight;
     of_input.for_each(d, warp, [&](int row, int i, float sum) { S[row * d + i] = sum; });
     of_hidden.for_each(d, warp, [&](int row, int i, float sum) { d_hidden_weight[row * d + i] = sum; });
@@ -316,12 +316,11 @@ struct BackwardBlock : GruBlock {
 template <int UNITS, bool FIXED, class C, int THREADS, int BLOCKS>
 __global__ void __launch_bounds__(THREADS, BLOCKS) gru_backward_kernel(const GruBackward problem) {
   extern __shared__ float4 shared_quads[];
-  __shared__ int shared_ticket, shared_role;
+  __shared__ int shared_ticket;
   using Block = BackwardBlock<UNITS, FIXED, C, THREADS / 32>;
-  Block::Roles::choose(&shared_role);
   const Stage stage = take_stage({problem.counters, problem.counters + 1}, problem.batch, problem.layers,
                                  Direction::backward, &shared_ticket);
-  const Block block(problem, stage, reinterpret_cast<float*>(shared_quads), Block::Roles::in(&shared_role));
+  const Block block(problem, stage, reinterpret_cast<float*>(shared_quads));
   block.load_parameters();
   __syncthreads();
   if (block.roles.recurrent())
@@ -349,10 +348,10 @@ constexpr BackwardVariant variant() {
           FIXED ? UNITS : 0};
 }
 
-const BackwardVariant variants[] = {variant<16, 8, 128, 3>(),        variant<28, 4, 128, 3>(),
-                                    variant<30, 6, 192, 2>(),        variant<32, 4, 128, 3, false>(),
-                                    variant<32, 4, 128, 2, false>(), variant<64, 4, 384, 1, false>(),
-                                    variant<64, 2, 384, 1, false>()};
+const BackwardVariant variants[] = {variant<16, 8, 160, 3>(),        variant<28, 4, 128, 3>(),
+                                    variant<30, 6, 192, 2>(),        variant<62, 4, 384, 1>(),
+                                    variant<32, 4, 128, 3, false>(), variant<32, 4, 128, 2, false>(),
+                                    variant<64, 4, 384, 1, false>(), variant<64, 2, 384, 1, false>()};
 
 }  // namespace
 

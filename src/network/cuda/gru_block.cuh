@@ -14,21 +14,7 @@ namespace mac::cuda {
 /// The threads of a block by what they do: the first 32 RECURRENT run the recurrence.
 template <int RECURRENT, int WARPS>
 struct GruRoles {
-  int thread;
-
-  /// Called by all threads, a barrier must follow before `in` is called; `shared` is one word of shared
-  /// memory. A recurrence of one warp keeps that warp's scheduler busy: blocks on the same multiprocessor
-  /// choose warps of different schedulers (warp slots modulo four; a guess would only cost time).
-  static __device__ void choose(int* shared) {
-    unsigned slot;
-    asm volatile("mov.u32 %0, %%warpid;" : "=r"(slot));
-    if (threadIdx.x == 0)
-      *shared = RECURRENT == 1 ? min(static_cast<int>((slot / WARPS - slot) % 4), WARPS - 1) : 0;
-  }
-  static __device__ GruRoles in(const int* shared) {
-    const int warp = static_cast<int>(threadIdx.x / 32) + WARPS - *shared;
-    return {warp % WARPS * 32 + static_cast<int>(threadIdx.x % 32)};
-  }
+  int thread = static_cast<int>(threadIdx.x);
 
   __device__ bool recurrent() const { return thread < 32 * RECURRENT; }
   __device__ Team helpers() const { return {thread - 32 * RECURRENT, 32 * (WARPS - RECURRENT)}; }

@@ -69,11 +69,11 @@ struct ForwardBlock : GruBlock {
   const GruForward& forward;
   const Layout at;
   float* shared;
-  Roles roles;
+  Roles roles{};
   int d;
 
-  __device__ ForwardBlock(const GruForward& p, const Stage& s, float* shared, Roles roles)
-      : GruBlock(p, s), forward(p), at(p.sizes, columns), shared(shared), roles(roles), d(p.sizes.d_model) {}
+  __device__ ForwardBlock(const GruForward& p, const Stage& s, float* shared)
+      : GruBlock(p, s), forward(p), at(p.sizes, columns), shared(shared), d(p.sizes.d_model) {}
 
   __device__ int chunks() const { return (forward.quads + columns.quads - 1) / columns.quads; }
   __device__ float* h_rows(int c) const { return shared + at.h + c % 2 * d * columns.stride; }
@@ -209,12 +209,11 @@ struct ForwardBlock : GruBlock {
 template <int UNITS, bool FIXED, class C, int THREADS, int BLOCKS>
 __global__ void __launch_bounds__(THREADS, BLOCKS) gru_forward_kernel(const GruForward problem) {
   extern __shared__ float4 shared_quads[];
-  __shared__ int shared_ticket, shared_role;
+  __shared__ int shared_ticket;
   using Block = ForwardBlock<UNITS, FIXED, C, THREADS / 32>;
-  Block::Roles::choose(&shared_role);
   const Stage stage = take_stage({problem.counters, problem.counters + 1}, problem.batch, problem.layers,
                                  Direction::forward, &shared_ticket);
-  const Block block(problem, stage, reinterpret_cast<float*>(shared_quads), Block::Roles::in(&shared_role));
+  const Block block(problem, stage, reinterpret_cast<float*>(shared_quads));
   block.load_parameters();
   __syncthreads();
   if (block.roles.recurrent())
