@@ -86,8 +86,13 @@ class ErrorTables {
       if (found == metrics_.splits.end()) continue;
       const SplitMetrics& metrics = found->second;
       for (const IntervalMetrics& interval : metrics.intervals) text += errors(split, metrics, interval);
-      text += fmt::format("Cumulative relative L2 error {:.4f}, correlation {:.4f}",
-                          metrics.cumulative_l2.mean, metrics.correlation);
+      if (seed_)
+        text += fmt::format(
+            "Cumulative relative L2 error {:.4f}; all seeds {:.4f}, with a correlation of {:.4f}",
+            metrics.cumulative_l2.seeds.at(*seed_), metrics.cumulative_l2.mean, metrics.correlation);
+      else
+        text += fmt::format("Cumulative relative L2 error {:.4f}, correlation {:.4f}",
+                            metrics.cumulative_l2.mean, metrics.correlation);
       text += metrics.blow_ups.empty() ? ".\n\n"
                                        : fmt::format("; {} of {} rollouts blew up.\n\n",
                                                      metrics.blow_ups.size(), metrics.trajectories);
