@@ -24,7 +24,7 @@ const std::map<std::string, LineStyle, std::less<>> known{
 const std::array<LineStyle, 4> spare{{{"#7570b3", {5, 1}, 1.6},
                                       {"#66a61e", {1, 1}, 1.6},
                                       {"#e7298a", {7, 1, 1, 1}, 1.6},
-                                      {"#1b9e9e", {4, 4}, 1.6}}};
+                                      {"#332288", {4, 4}, 1.6}}};
 
 const std::map<std::string, std::string, std::less<>> letters{
     {"phi", "φ"}, {"psi", "ψ"}, {"omega", "ω"}, {"alpha", "α"}, {"theta", "θ"}};
