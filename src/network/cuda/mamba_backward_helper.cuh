@@ -29,8 +29,7 @@ __device__ void fetch_tape(const B& b, int number) {
     if (number > 0)
       copy_quad(window, tape.at(-1, channel));
     else
-      for (int k = 0; k < 4; ++k)
-        window[k] = initial && k > 0 ? initial[(k - 1) * s.d_inner + channel] : 0;
+      for (int k = 0; k < 4; ++k) window[k] = initial && k > 0 ? initial[(k - 1) * s.d_inner + channel] : 0;
   }
   if (number == 0) return;
   // The chunk after it shall be in the L2 cache when its turn comes.

@@ -42,8 +42,8 @@ __device__ inline Stage take_stage(PipelineCounters counters, int batch, int lay
           depth == 0 ? nullptr : finished + (forward ? -1 : 1)};
 }
 
-/// Returns when the upstream stage has published more than `chunk` chunks; `seen` is how many it was last seen
-/// to have. For one thread; a barrier must follow.
+/// Returns when the upstream stage has published more than `chunk` chunks; `seen` is how many it was last
+/// seen to have. For one thread; a barrier must follow.
 __device__ inline void wait_for_upstream(const Stage& stage, int chunk, int& seen) {
   if (!stage.upstream) return;
   while (seen <= chunk) {

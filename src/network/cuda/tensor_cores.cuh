@@ -150,7 +150,8 @@ __device__ void load_tiles(float* to, int n_out, int n_in, Weight weight) {
 /// A warp's part of a dense layer: finish(o, first, c, Σ_k weight[o][k] in_k for columns first + c and the
 /// next) for 8 WIDTH columns and the outputs of the tiles out_tile, out_tile + tile_step, .. (M of them, as
 /// far as they exist); `first` is a multiple of eight that all lanes share. `weight` as load_tiles leaves it,
-/// Tile is TileC or RoundedTileC. start(o, first, c) is added to the sums, and asked for before they are made.
+/// Tile is TileC or RoundedTileC. start(o, first, c) is added to the sums, and asked for before they are
+/// made.
 template <class Tile, int M, int WIDTH, class Columns, class Finish, class Start = FromZero>
 __device__ void multiply_tiles(const float* weight, int out_tile, int tile_step, int n_out, int n_in,
                                const float* in, int first_column, Columns columns, Finish finish,
@@ -172,9 +173,8 @@ __device__ void multiply_tiles(const float* weight, int out_tile, int tile_step,
             f(o, first_column + 8 * j, c, m, j, half);
   };
   if constexpr (!from_zero)
-    for_each_pair([&](int o, int first, int c, int m, int j, int half) {
-      starts[m][j][half] = start(o, first, c);
-    });
+    for_each_pair(
+        [&](int o, int first, int c, int m, int j, int half) { starts[m][j][half] = start(o, first, c); });
 #pragma unroll
   for (int k = 0; k < k_tiles; ++k) {
     const auto right = [&](int j) {
