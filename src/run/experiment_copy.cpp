@@ -14,9 +14,10 @@ std::size_t offset(const std::string& text, const toml::source_position& positio
   std::size_t at = 0;
   for (toml::source_index line = 1; line < position.line; ++line) at = text.find('\n', at) + 1;
   const auto continues = [&] { return at < text.size() && (text[at] & 0xC0) == 0x80; };
-  for (toml::source_index column = 1; column < position.column; ++column) do
-      ++at;
-    while (continues());
+  for (toml::source_index column = 1; column < position.column; ++column) {
+    ++at;
+    while (continues()) ++at;
+  }
   return at;
 }
 
@@ -25,8 +26,8 @@ std::size_t offset(const std::string& text, const toml::source_position& positio
 std::string text_with_copies(const Experiment& experiment) {
   std::string text = experiment.config.text();
   const toml::table root = toml::parse(text);
-  for (std::size_t i = experiment.models.size();
-       i-- > 0;) {  // from the end: what comes before keeps its place
+  // From the end: what comes before keeps its place.
+  for (std::size_t i = experiment.models.size(); i-- > 0;) {
     if (!experiment.models[i].file) continue;
     const toml::source_region& file = root["models"][i]["file"].node()->source();
     const std::size_t begin = offset(text, file.begin), end = offset(text, file.end);
