@@ -69,11 +69,13 @@ TEST_F(TinyZoo, WritesACardFromTheModelAndItsMetrics) {
   Model network = load_model(model("mac-seed1"));
   network.provenance["seed"] = "1";
   network.provenance["data_experiment"] = test::tiny_burgers;
-  const Evaluation metrics = read_metrics(folder_.file("burgers.json"));
+  Evaluation metrics = read_metrics(folder_.file("burgers.json"));
+  metrics.models[0].splits.at("test").cumulative_l2 = {0.5, 0.4, {0.1, 0.9}};
   const std::string card = model_card(network, "burgers-mac.safetensors", metrics);
   for (const char* part :
        {"# burgers-mac\n", "mamba, 1 blocks of 4 channels", "- train: 2 trajectories to t = 0.2", "all seeds",
-        "Test [0,0.2]", "Out of distribution", "## Limits", "steps = 0"})
+        "Test [0,0.2]", "Cumulative relative L2 error 0.9000; all seeds 0.5000", "Out of distribution",
+        "## Limits", "steps = 0"})
     EXPECT_NE(card.find(part), std::string::npos) << part << "\n" << card;
   const MeanStd& phi1 = metrics.models[0].splits.at("test").intervals[0].resolved[0];
   ASSERT_EQ(phi1.seeds.size(), 2u);
