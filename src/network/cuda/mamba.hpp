@@ -71,7 +71,7 @@ struct MambaProblem {
   float* tape;                 // (layer, sequence, quad, tape_rows, 4), or null
   float* checkpoints;          // (layer, sequence, quad, checkpoint_size): the states before a quad, or null
   const float* initial_state;  // (sequence, layers · layer_state), or null
-  int* counters;               // of the pipeline, zero
+  int* counters;               // pipeline_counters() ints, zero
 };
 
 struct MambaForward : MambaProblem {

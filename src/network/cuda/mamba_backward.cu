@@ -10,6 +10,9 @@
 //   dB, dC (c)                               dt (c)
 //   x_proj to dx (c), in_proj's gradient     out_proj's and x_proj's gradients (c)
 //
+// One helper warp sums its weight gradients in registers. Two take in_proj's gradient as well, after in_proj,
+// and v and Δ of the chunk that they have fetched. Where registers do not suffice the sums are in memory.
+//
 // Each block sums the parameter gradients of its own sequence in a fixed order; reduce_partials adds up the
 // blocks.
 #include "network/cuda/mamba_backward_helper.cuh"
@@ -44,7 +47,10 @@ __device__ void load_parameters(const B& b) {
   copy(b.at.step_weight, from.step_weight, s.d_inner * s.rank),
       copy(b.at.step_bias, from.step_bias, s.d_inner);
   copy(b.at.D, from.D, s.d_inner);
-  fill(b.shared + b.at.d_window, 4 * s.d_inner, 0), fill(b.shared + b.at.zeros, 4 * b.columns.quads, 0);
+  fill(b.shared + b.at.d_window, 4 * s.d_inner, 0);
+  // Rows of channels and sums of quads that don't exist stay zeros.
+  fill(b.shared + b.at.v, b.at.scan_sums - b.at.v, 0);
+  fill(b.shared + b.at.scan_sums, s.slabs() * b.columns.quads * 32 * s.states_per_thread, 0);
   fill(b.shared + b.at.d_norm_weight, s.d_model, 0), fill(b.shared + b.at.d_norm_bias, s.d_model, 0);
   fill(b.gradients, b.gradient_at.total, 0);
 }
@@ -54,7 +60,7 @@ template <class B>
 __device__ void write_gradients(const B& b) {
   const auto& s = b.s;
   const MambaOffsets& of = b.problem.offsets;
-  if constexpr (!B::held) {
+  if constexpr (B::holders == 0) {
     for_each_sum(
         b.gradients + b.gradient_at.out_proj, s.d_inner, s.d_model,
         [&](int channel, int o, float sum) { b.partial[of.out_proj + o * s.d_inner + channel] = sum; });
@@ -64,11 +70,13 @@ __device__ void write_gradients(const B& b) {
                      b.partial[of.x_proj + r * s.d_inner + channel] = sum;
                  });
   }
-  for_each_sum(b.gradients + b.gradient_at.in_proj_x, s.d_inner, s.d_model,
-               [&](int o, int i, float sum) { b.partial[of.in_proj + o * s.d_model + i] = sum; });
-  for_each_sum(b.gradients + b.gradient_at.in_proj_z, s.d_inner, s.d_model, [&](int o, int i, float sum) {
-    b.partial[of.in_proj + (s.d_inner + o) * s.d_model + i] = sum;
-  });
+  if constexpr (B::holders < 2) {
+    for_each_sum(b.gradients + b.gradient_at.in_proj_x, s.d_inner, s.d_model,
+                 [&](int o, int i, float sum) { b.partial[of.in_proj + o * s.d_model + i] = sum; });
+    for_each_sum(b.gradients + b.gradient_at.in_proj_z, s.d_inner, s.d_model, [&](int o, int i, float sum) {
+      b.partial[of.in_proj + (s.d_inner + o) * s.d_model + i] = sum;
+    });
+  }
   for (int i = threadIdx.x; i < s.d_model; i += blockDim.x) {
     b.partial[of.norm_weight + i] = b.shared[b.at.d_norm_weight + i];
     b.partial[of.norm_bias + i] = b.shared[b.at.d_norm_bias + i];
@@ -84,10 +92,10 @@ __global__ void __launch_bounds__(THREADS, BLOCKS)
   const Stage stage = take_stage({problem.counters, problem.counters + 1}, problem.batch, problem.layers,
                                  Direction::backward, &shared_ticket);
   const Sizes sizes(problem.sizes);
-  const GradientLayout gradient_at(sizes, B::held);
+  const GradientLayout gradient_at(sizes, B::holders);
   B b{problem,
       sizes,
-      Layout(sizes, C{}, OVERLAP, shared_gradients ? gradient_at.total : 0),
+      Layout(sizes, C{}, OVERLAP, B::holders, shared_gradients ? gradient_at.total : 0),
       gradient_at,
       reinterpret_cast<float*>(shared_quads),
       stage,
@@ -114,8 +122,9 @@ constexpr BackwardVariant variant(int d_model = 0, int d_state = 0) {
   using C = Columns<LENGTH>;
   static_assert(LENGTH % 2 == 0);
   const auto bytes = [](const MambaSizes& sizes, int shared_gradients) {
-    const GradientLayout gradients(sizes, holds_gradients<Sizes, THREADS / 32>());
-    const Layout at(sizes, C{}, OVERLAP, shared_gradients ? gradients.total : 0);
+    constexpr int holders = warps_that_hold<Sizes, THREADS / 32>();
+    const Layout at(sizes, C{}, OVERLAP, holders,
+                    shared_gradients ? GradientLayout(sizes, holders).total : 0);
     return sizeof(float) * static_cast<std::size_t>(at.total + ticket_floats);
   };
   return {mamba_backward_kernel<Sizes, C, THREADS, BLOCKS, OVERLAP>,
@@ -151,7 +160,7 @@ std::optional<LaunchPlan> plan_mamba_backward(const MambaSizes& sizes, const Sha
 }
 
 std::size_t mamba_gradient_floats(const MambaSizes& sizes) {
-  return static_cast<std::size_t>(GradientLayout(sizes, false).total);
+  return static_cast<std::size_t>(GradientLayout(sizes, 0).total);
 }
 
 void launch_mamba_backward(const MambaBackward& problem, const LaunchPlan& plan, cudaStream_t stream) {

@@ -6,13 +6,14 @@
 
 namespace mac::cuda::backward {
 
-/// Sums in registers, if B::held.
+/// Sums in registers. One warp has out_proj's, then x_proj's; of two the first has out_proj's and that of
+/// in_proj's x, the second x_proj's and that of in_proj's z.
 template <class B>
 struct HeldGradients {
   using Tiles = TileCounts<typename B::S>;
-  static constexpr int slabs = B::held ? Tiles::slabs : 1, model_tiles = B::held ? Tiles::model : 1,
-                       projected_tiles = B::held ? Tiles::projected : 1;
-  TileC out_proj[slabs][model_tiles], x_proj[slabs][projected_tiles];
+  static constexpr int slabs = B::holders > 0 ? Tiles::slabs : 1,
+                       tiles = Tiles::model > Tiles::projected ? Tiles::model : Tiles::projected;
+  TileC first[slabs][tiles], second[slabs][tiles];
 };
 
 /// Starts bringing in what the slabs need of a chunk from the tape.
@@ -42,13 +43,21 @@ __device__ void fetch_tape(const B& b, int number) {
   prefetch(b.checkpoint(before), b.length * s.checkpoint_size());
 }
 
+/// v and Δ of a chunk whose tape is there.
+template <class B>
+__device__ void recompute_chunk(const B& b, const Chunk& chunk) {
+  const Team team = b.helpers();
+  for (int i = team.thread; i < b.s.d_inner * b.length; i += team.threads)
+    recompute(b, chunk, i % b.s.d_inner, i / b.s.d_inner);
+}
+
 /// Starts bringing in the gradient from the layer above, as soon as it has it.
 template <class B>
 __device__ void fetch_gradient(const B& b, int number, int& seen) {
   const Team team = b.helpers();
   const Chunk chunk = b.chunk(number);
   if (team.thread == 0) wait_for_upstream(b.stage, b.chunks() - 1 - number, seen);
-  meet<2>(team.threads);
+  meet<Meeting::helpers>(team.threads);
   load_rows(b.shared + chunk.d_h, b.tensor(b.problem.d_h, b.sequence, b.s.d_model, chunk.first_quad),
             b.s.d_model, b.columns, team);
 }
@@ -73,7 +82,7 @@ __device__ void step_backward(const B& b, const Chunk& chunk) {
     float4 total = splat(0);
 #pragma unroll
     for (int channel = part; channel < s.d_inner; channel += 4)
-      total = fma4(b.shared[b.at.step_weight + channel * s.rank + r], b.quad(b.at.delta, channel, q), total);
+      total = fma4(b.shared[b.at.step_weight + channel * s.rank + r], b.quad(chunk.delta, channel, q), total);
     total = map4(total, sum_of_four_threads);
     if (item < items && part == 0) b.quad(chunk.projected, r, q) = total;
   }
@@ -85,12 +94,15 @@ __device__ void slab_gradients(const B& b, const Chunk& chunk, HeldGradients<B>&
   const auto& s = b.s;
   const auto d_h = [&](int n, int column) { return b.row(chunk.d_h, n)[column]; };
   const auto d_projected = [&](int n, int column) { return b.row(chunk.projected, n)[column]; };
-  const float *const gated = b.shared + b.at.gated, *const v = b.shared + b.at.v;
-  if constexpr (B::held) {
+  const float *const gated = b.shared + b.at.gated, *const v = b.shared + chunk.v;
+  if constexpr (B::holders > 0) {
+    auto& x_proj = B::holders == 1 ? held.second : held.first;
 #pragma unroll
     for (int slab = 0; slab < held.slabs; ++slab) {
-      add_outer_product(held.out_proj[slab], gated, slab, s.d_inner, 0, s.d_model, b.columns, d_h);
-      add_outer_product(held.x_proj[slab], v, slab, s.d_inner, 0, s.projected(), b.columns, d_projected);
+      if (B::holders == 1 || b.first_helper())
+        add_outer_product(held.first[slab], gated, slab, s.d_inner, 0, s.d_model, b.columns, d_h);
+      if (B::holders == 1 || !b.first_helper())
+        add_outer_product(x_proj[slab], v, slab, s.d_inner, 0, s.projected(), b.columns, d_projected);
     }
   } else {
     const Team team = b.helpers();
@@ -105,64 +117,88 @@ __device__ void slab_gradients(const B& b, const Chunk& chunk, HeldGradients<B>&
   }
 }
 
-/// Through in_proj and the layer norm to the gradient of h, for the layer below.
+/// The gradient of in_proj, if two helpers hold it.
+template <class B>
+__device__ void in_proj_gradient(const B& b, const Chunk& chunk, HeldGradients<B>& held) {
+  const float* const rows = b.shared + (b.first_helper() ? chunk.x : chunk.z);
+#pragma unroll
+  for (int slab = 0; slab < held.slabs; ++slab)
+    add_outer_product(held.second[slab], rows, slab, b.s.d_inner, 0, b.s.d_model, b.columns,
+                      [&](int n, int column) { return b.u(n, column); });
+}
+
+/// Through in_proj and the layer norm to the gradient of h, for the layer below. d_u takes the place of
+/// x_proj's output and its gradient, which have done their service.
 template <class B>
 __device__ void input_backward(const B& b, const Chunk& chunk) {
   const auto& s = b.s;
   const Team team = b.helpers();
-  constexpr int tiles = TileCounts<typename B::S>::model, at_once = tiles < 4 ? tiles : 4;
-  const int parts = tiles_of(tiles_of(s.d_model, 8), at_once), units = parts * tiles_of(b.columns.quads, 4);
+  constexpr int column_parts = tiles_of(B::length, 4),
+                tiles =
+                    tiles_of(TileCounts<typename B::S>::model, B::holders == 2 && column_parts == 1 ? 2 : 1),
+                at_once = tiles < 4 ? tiles : 4;
+  const int parts = tiles_of(tiles_of(s.d_model, 8), at_once), units = parts * column_parts;
   for (int unit = team.thread / 32; unit < units; unit += team.threads / 32)
     multiply_columns<at_once>(b.shared + b.at.in_proj, unit % parts * at_once, s.d_model, 2 * s.d_inner,
                               b.shared + chunk.x, unit / parts * 16, b.columns,
-                              [&](int i, int column, float sum) { b.row(b.at.d_u, i)[column] = sum; });
-  meet<2>(team.threads);
+                              [&](int i, int column, float sum) { b.row(chunk.projected, i)[column] = sum; });
+  meet<Meeting::helpers>(team.threads);
   const TileView d_h = b.tensor(b.problem.d_h, b.sequence, s.d_model, chunk.first_quad);
-  layer_norm_backward(b.shared + b.at.d_u, b.shared + b.at.normalised, b.shared + b.at.scales,
+  layer_norm_backward(b.shared + chunk.projected, b.shared + b.at.normalised, b.shared + b.at.scales,
                       b.shared + b.at.norm_weight, s.d_model, b.columns, team,
                       [&](int i, int column, float d) {
                         if (d_h.has(column / 4))
                           __stcg(d_h.at(column / 4, i) + column % 4, b.row(chunk.d_h, i)[column] + d);
                       });
-  meet<2>(team.threads);
+  meet<Meeting::helpers>(team.threads);
   if (team.thread == 0) publish_to_downstream(b.stage, b.chunks() - chunk.number);
 }
 
 /// The gradients of the layer norm.
 template <class B>
-__device__ void norm_gradients(const B& b) {
+__device__ void norm_gradients(const B& b, const Chunk& chunk) {
   const Team team = b.helpers();
   for (int i = team.thread; i < b.s.d_model; i += team.threads) {
     float weight = 0, bias = 0;
 #pragma unroll
     for (int q = 0; q < b.columns.quads; ++q) {
-      const float4 d = b.quad(b.at.d_u, i, q);
+      const float4 d = b.quad(chunk.projected, i, q);
       weight += sum(d * b.quad(b.at.normalised, i, q)), bias += sum(d);
     }
     b.shared[b.at.d_norm_weight + i] += weight, b.shared[b.at.d_norm_bias + i] += bias;
   }
-  meet<2>(team.threads);
+  meet<Meeting::helpers>(team.threads);
 }
 
 template <class B>
 __device__ void write_held(const B& b, const HeldGradients<B>& held) {
   const auto& s = b.s;
   const MambaOffsets& of = b.problem.offsets;
+  const bool first = b.first_helper();
+  const auto out_proj = [&](int channel, int o, float sum) {
+    b.partial[of.out_proj + o * s.d_inner + channel] = sum;
+  };
+  const auto x_proj = [&](int channel, int o, float sum) {
+    if (const int r = projected_row(b.problem.sizes, o); r >= 0)
+      b.partial[of.x_proj + r * s.d_inner + channel] = sum;
+  };
+  const auto in_proj = [&](int o, int i, float sum) {
+    b.partial[of.in_proj + ((first ? 0 : s.d_inner) + o) * s.d_model + i] = sum;
+  };
 #pragma unroll
-  for (int slab = 0; slab < held.slabs; ++slab) {
+  for (int slab = 0; slab < held.slabs; ++slab)
 #pragma unroll
-    for (int j = 0; j < held.model_tiles; ++j)
-      for_each_sum(held.out_proj[slab][j], slab, s.d_inner, j, s.d_model, [&](int channel, int o, float sum) {
-        b.partial[of.out_proj + o * s.d_inner + channel] = sum;
-      });
-#pragma unroll
-    for (int j = 0; j < held.projected_tiles; ++j)
-      for_each_sum(held.x_proj[slab][j], slab, s.d_inner, j, s.projected(),
-                   [&](int channel, int o, float sum) {
-                     if (const int r = projected_row(b.problem.sizes, o); r >= 0)
-                       b.partial[of.x_proj + r * s.d_inner + channel] = sum;
-                   });
-  }
+    for (int j = 0; j < held.tiles; ++j) {
+      const TileC &one = held.first[slab][j], &other = held.second[slab][j];
+      if (B::holders == 1 || first)
+        for_each_sum(one, slab, s.d_inner, j, s.d_model, out_proj);
+      else
+        for_each_sum(one, slab, s.d_inner, j, s.projected(), x_proj);
+      if constexpr (B::holders == 1)
+        for_each_sum(other, slab, s.d_inner, j, s.projected(), x_proj);
+      else
+        for_each_sum(other, slab, s.d_inner, j, s.d_model, in_proj);
+    }
 }
 
 template <class B>
@@ -174,11 +210,16 @@ __device__ void walk_helper(const B& b) {
   const auto finish = [&](int c) {
     const Chunk chunk = b.chunk(c);
     input_backward(b, chunk);
-    norm_gradients(b);
+    if constexpr (B::holders == 2) in_proj_gradient(b, chunk, held);
+    norm_gradients(b, chunk);
   };
   fetch_tape(b, chunks - 1);
   fetch_gradient(b, chunks - 1, seen);
   wait_for_copies();
+  if constexpr (B::holders == 2) {
+    meet<Meeting::helpers>(team.threads);
+    recompute_chunk(b, b.chunk(chunks - 1));
+  }
   b.meet_all();
   for (int c = chunks; c-- > 0;) {
     const Chunk chunk = b.chunk(c);
@@ -186,9 +227,11 @@ __device__ void walk_helper(const B& b) {
     fetch_h(b, chunk);
     if (b.overlap && c > 0) fetch_tape(b, c - 1);
     wait_for_copies();
-    meet<2>(team.threads);
+    meet<Meeting::helpers>(team.threads);
     normalise(b.shared + b.at.scales, b.shared + b.at.normalised, b.s.d_model, b.columns, team,
               [&](int i, int column, float n) { b.row(b.at.normalised, i)[column] = n; });
+    if constexpr (B::holders == 2)
+      if (c > 0) recompute_chunk(b, b.chunk(c - 1));
     b.meet_all();
     step_backward(b, chunk);
     b.meet_all();
@@ -203,7 +246,7 @@ __device__ void walk_helper(const B& b) {
     b.meet_all();
   }
   if (b.overlap) finish(0);
-  if constexpr (B::held) write_held(b, held);
+  if constexpr (B::holders > 0) write_held(b, held);
 }
 
 }  // namespace mac::cuda::backward

@@ -16,29 +16,7 @@ struct ChannelThread : SlabThread {
   using SlabThread::SlabThread;
 };
 
-/// dt_proj's output, before softplus.
-template <class B>
-__device__ float4 step_before_softplus(const B& b, const Chunk& chunk, int channel, int q) {
-  float4 step = splat(b.shared[b.at.step_bias + channel]);
-  for (int r = 0; r < b.s.rank; ++r)
-    step = fma4(b.shared[b.at.step_weight + channel * b.s.rank + r], b.quad(chunk.projected, r, q), step);
-  return step;
-}
-
-/// Calls f(quad, x before it, x, convolution) for the thread's quads.
-template <class B, class F>
-__device__ void for_each_convolution(const B& b, const Chunk& chunk, const SlabThread& own, F f) {
-  const float4 weight = quad_at(b.shared + b.at.conv_weight + 4 * own.channel);
-  const float bias = b.shared[b.at.conv_bias + own.channel];
-  own.for_each_quad(b.length, [&](int q) {
-    const float4 before = q == 0 ? quad_at(b.shared + chunk.window + 4 * own.channel)
-                                 : b.quad(chunk.x, own.channel, q - 1),
-                 x = b.quad(chunk.x, own.channel, q);
-    f(q, before, x, convolve(weight, bias, before, x));
-  });
-}
-
-/// Takes d_h through out_proj and the gate, as far as it goes without the scan, and recomputes v and Δ.
+/// Takes d_h through out_proj and the gate, as far as it goes without the scan.
 template <class B>
 __device__ void before_scan(const B& b, const Chunk& chunk, ChannelThread<typename B::S>& own) {
   const auto& s = b.s;
@@ -46,11 +24,8 @@ __device__ void before_scan(const B& b, const Chunk& chunk, ChannelThread<typena
       b.shared + b.at.out_proj, b.warp(), 1, s.d_inner, s.d_model, b.shared + chunk.d_h, 0, b.columns,
       [&](int channel, int first, int c, float2 sums) { b.pair(b.at.d_v, channel, first + c) = sums; });
   __syncwarp();
-  for_each_convolution(b, chunk, own, [&](int q, float4, float4, float4 c) {
-    const float4 v = map4(c, silu);
-    b.quad(b.at.v, own.channel, q) = v;
-    b.quad(b.at.delta, own.channel, q) =
-        keep_first(map4(step_before_softplus(b, chunk, own.channel, q), softplus), chunk.steps - 4 * q);
+  own.for_each_quad(b.length, [&](int q) {
+    if constexpr (B::holders < 2) recompute(b, chunk, own.channel, q);
     const float4 z = b.quad(chunk.z, own.channel, q), sigmoids = map4(z, sigmoid), gate = z * sigmoids;
     const float4 slope{silu_slope(z.x, sigmoids.x), silu_slope(z.y, sigmoids.y), silu_slope(z.z, sigmoids.z),
                        silu_slope(z.w, sigmoids.w)};
@@ -58,35 +33,33 @@ __device__ void before_scan(const B& b, const Chunk& chunk, ChannelThread<typena
     b.quad(chunk.z, own.channel, q) = gate;
     b.quad(b.at.gated, own.channel, q) = d * slope;
     d = d * gate;
-    own.d_D += sum(d * v);
+    own.d_D += sum(d * b.quad(chunk.v, own.channel, q));
   });
   __syncwarp();
 }
 
-/// The states before quad q of the chunk.
+/// `states` are those before the chunk's last quad, then before the last quad of the chunk before it;
+/// `checkpoint` is where they lie.
 template <class B, int S>
-__device__ void fetch_states(const B& b, const Chunk& chunk, int q, float2 (&states)[S]) {
-  if (4 * q < chunk.steps)
-    return load_checkpoint(states, b.checkpoint(chunk.first_quad + q) + b.warp() * 64 * S);
-#pragma unroll
-  for (float2& pair : states) pair = {0, 0};
-}
-
-/// `states` are those before the chunk's last quad.
-template <class B, int S>
-__device__ void scan_backward(const B& b, const Chunk& chunk, float2 (&states)[S], ScanCarry<S>& carry,
-                              const ScanThread& thread) {
-  const ScanRows<S, decltype(B::columns)> rows(
-      {b.shared + b.at.v, b.shared + chunk.projected, b.shared + b.at.delta, b.shared + b.at.d_v,
-       b.shared + chunk.z, b.shared + b.at.gated, b.shared + b.at.scan_sums, b.shared + b.at.zeros},
-      b.s.rank, thread);
+__device__ void scan_backward(const B& b, const Chunk& chunk, float2 (&states)[S], const float*& checkpoint,
+                              ScanCarry<S>& carry, const ScanThread& thread) {
+  constexpr int floats_of_sums = 32 * S;
+  const int last = (chunk.steps - 1) / 4;
+  const auto at = [&](int rows, int row) { return b.row(rows, row) + 4 * last; };
+  ScanPlace place{{at(chunk.v, thread.row(0)), at(chunk.v, thread.row(1))},
+                  {at(b.at.d_v, thread.row(0)), at(b.at.d_v, thread.row(1))},
+                  at(chunk.z, thread.row(0)),
+                  at(chunk.projected, b.s.rank + thread.group * S),
+                  b.shared + b.at.scan_sums + (thread.slab * B::length + last) * floats_of_sums +
+                      place_of_sums<S>(thread),
+                  chunk.delta - chunk.v,
+                  b.at.gated - b.at.d_v};
   const float D = b.shared[b.at.D + thread.channel];
-  for (int q = b.length; q-- > 0;) {
-    float2 before[S];
-    if (q > 0) fetch_states(b, chunk, q - 1, before);
-    scan_quad_backward(rows, q, states, carry, D, thread);
-#pragma unroll
-    for (int i = 0; i < S; ++i) states[i] = before[i];
+#pragma unroll 1
+  for (int quad = chunk.first_quad + last; quad >= chunk.first_quad; --quad) {
+    checkpoint -= b.s.checkpoint_size();
+    scan_quad_backward(place, b.columns, states, checkpoint, quad > 0, carry, D, thread);
+    place.step_back(floats_of_sums);
   }
   __syncwarp();
 }
@@ -95,7 +68,7 @@ __device__ void scan_backward(const B& b, const Chunk& chunk, float2 (&states)[S
 template <class B>
 __device__ void after_scan(const B& b, const Chunk& chunk, ChannelThread<typename B::S>& own) {
   own.for_each_quad(b.length, [&](int q) {
-    float4& d = b.quad(b.at.delta, own.channel, q);
+    float4& d = b.quad(chunk.delta, own.channel, q);
     d = keep_first(d * map4(step_before_softplus(b, chunk, own.channel, q), sigmoid), chunk.steps - 4 * q);
     own.d_step_bias += sum(d);
 #pragma unroll
@@ -126,7 +99,8 @@ __device__ void convolution_backward(const B& b, const Chunk& chunk, ChannelThre
                                             d = {d.x + sums.x, d.y + sums.y};
                                           });
   __syncwarp();
-  for_each_convolution(b, chunk, own, [&](int q, float4 before, float4 x, float4 c) {
+  own.for_each_quad(b.length, [&](int q) {
+    const auto [before, x, c] = Convolution(b, chunk, own.channel, q);
     float4& d = b.quad(b.at.d_v, own.channel, q);
     d = d * map4(c, [](float a) { return silu_slope(a, sigmoid(a)); });
     own.d_conv_weight[0] += sum(d * make_float4(before.y, before.z, before.w, x.x));
@@ -157,15 +131,13 @@ __device__ void convolution_backward(const B& b, const Chunk& chunk, ChannelThre
     quad_at(b.shared + b.at.d_window + 4 * own.channel) = b.quad(b.at.d_v, own.channel, 0);
 }
 
-/// The gradient of in_proj for the slab's x and z.
+/// The gradient of in_proj for the slab's x and z, unless two helpers hold it.
 template <class B>
 __device__ void in_proj_gradient(const B& b, const Chunk& chunk) {
   float* const sums[2] = {b.gradients + b.gradient_at.in_proj_x, b.gradients + b.gradient_at.in_proj_z};
   const float* const rows[2] = {b.shared + chunk.x, b.shared + chunk.z};
-  add_outer_products(sums, rows, b.warp(), b.s.d_inner, b.s.d_model, b.columns, [&](int n, int column) {
-    return fmaf(b.shared[b.at.norm_weight + n], b.row(b.at.normalised, n)[column],
-                b.shared[b.at.norm_bias + n]);
-  });
+  add_outer_products(sums, rows, b.warp(), b.s.d_inner, b.s.d_model, b.columns,
+                     [&](int n, int column) { return b.u(n, column); });
 }
 
 /// The gradient of the three x before the sequence.
@@ -210,24 +182,27 @@ __device__ void write_channels(const B& b, const ChannelThread<typename B::S>& o
 template <class B>
 __device__ void walk_slab(const B& b) {
   const MambaBackward& p = b.problem;
-  const ScanThread thread(b.warp(), b.s.d_inner);
+  const ScanThread thread(b.warp(), lane_of_warp(), b.s.d_inner);
   ChannelThread<typename B::S> own(b.warp(), b.s.d_inner);
   ScanCarry<B::S::states_per_thread> carry(b.parameters() + p.offsets.A_log,
                                            p.d_final_state ? b.state(p.d_final_state).states : nullptr,
                                            p.sizes, thread);
+  constexpr int states_per_thread = B::S::states_per_thread;
+  const float* checkpoint = b.checkpoint(p.quads - 1) + b.warp() * 64 * states_per_thread;
+  float2 states[states_per_thread];
+#pragma unroll
+  for (int i = 0; i < states_per_thread; ++i) states[i] = load_checkpoint(checkpoint, i);
   b.meet_all();  // the first chunk is there
   for (int c = b.chunks(); c-- > 0;) {
     const Chunk chunk = b.chunk(c);
-    float2 states[B::S::states_per_thread];
-    fetch_states(b, chunk, b.length - 1, states);
     before_scan(b, chunk, own);
-    scan_backward(b, chunk, states, carry, thread);
+    scan_backward(b, chunk, states, checkpoint, carry, thread);
     after_scan(b, chunk, own);
     b.meet_all();
     sum_slabs(b, chunk);
     b.meet_all();
     convolution_backward(b, chunk, own);
-    in_proj_gradient(b, chunk);
+    if constexpr (B::holders < 2) in_proj_gradient(b, chunk);
     b.meet_all();
     if (!b.overlap) b.meet_all();  // the next chunk is there
   }

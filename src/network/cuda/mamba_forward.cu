@@ -50,13 +50,31 @@ struct Chunk {
   __device__ int stored_steps() const { return (steps + 3) / 4 * 4; }  // tensors have whole quads
 };
 
+/// Column tiles that a warp takes at once in x_proj and in out_proj, so that all warps have work.
+template <class C, class Sizes, int WARPS>
+constexpr int width_for_slabs() {
+  if constexpr (Sizes::fixed)
+    return width_for<C>(Sizes::slabs());
+  else
+    return width_for<C>(WARPS - 1);
+}
+template <class C, class Sizes, int WARPS>
+constexpr int width_for_helpers() {
+  constexpr int tiles = C::quads / 2;
+  if constexpr (Sizes::fixed)
+    for (const int width : {3, 2})
+      if (tiles % width == 0 && tiles / width * tiles_of(Sizes::d_model, 32) >= WARPS - Sizes::slabs())
+        return width;
+  return !Sizes::fixed && tiles % 2 == 0 ? 2 : 1;
+}
+
 /// What a block knows about itself.
 template <class C, class Sizes, int W>
 struct Block {
   static constexpr C columns{};
   static constexpr int length = C::quads, warps = W;
-  static constexpr int x_proj_width = width_for<C>(W - 1),
-                       out_proj_width = width_for<C>(1) > 2 ? 2 : width_for<C>(1);
+  static constexpr int x_proj_width = width_for_slabs<C, Sizes, W>(),
+                       out_proj_width = width_for_helpers<C, Sizes, W>();
   using S = Sizes;
   const MambaForward& problem;
   const Sizes s;
@@ -76,7 +94,7 @@ struct Block {
   __device__ Team helpers() const {
     return {static_cast<int>(threadIdx.x) - 32 * s.slabs(), 32 * (warps - s.slabs())};
   }
-  __device__ void meet_all() const { meet<1>(32 * warps); }
+  __device__ void meet_all() const { meet<Meeting::all>(32 * warps); }
   __device__ const float* parameters() const {
     return problem.parameters + stage.model * problem.parameter_count + problem.first_block +
            static_cast<size_t>(stage.layer) * problem.offsets.size;
@@ -138,10 +156,10 @@ template <class B>
 __device__ void load_chunk(const B& b, int c, int& seen) {
   const Team team = b.helpers();
   if (team.thread == 0) wait_for_upstream(b.stage, c, seen);
-  meet<2>(team.threads);
+  meet<Meeting::helpers>(team.threads);
   load_rows(b.shared + b.at.u, b.h(b.stage.layer, c * b.length), b.s.d_model, b.columns, team);
   wait_for_copies();
-  meet<2>(team.threads);
+  meet<Meeting::helpers>(team.threads);
   normalise(nullptr, b.shared + b.at.u, b.s.d_model, b.columns, team, [&](int i, int column, float n) {
     b.row(b.at.u, i)[column] = fmaf(b.shared[b.at.norm_weight + i], n, b.shared[b.at.norm_bias + i]);
   });
@@ -152,21 +170,31 @@ template <class B>
 __device__ void in_proj_and_convolution(const B& b, const Chunk& chunk, const SlabThread& own) {
   const auto& s = b.s;
   constexpr int column_tiles = B::length / 2, width = column_tiles % 4 == 0   ? 4
+                                                      : column_tiles % 3 == 0 ? 3
                                                       : column_tiles % 2 == 0 ? 2
                                                                               : 1;
   const TileView tape = b.tape(chunk.first_quad);
+  const int stored_steps = b.problem.tape ? chunk.stored_steps() : 0;
+  // The first of the lane's channels and columns; what lies between it and the others is known to the
+  // compiler.
+  const int lane_channel = 16 * b.warp() + static_cast<int>(threadIdx.x % 32 / 4);
+  float2* const lane_tape = pair_at(tape, lane_channel, 0, threadIdx.x % 4 * 2);
 #pragma unroll 1
-  for (int tile = 0; tile < column_tiles; tile += width)
+  for (int tile = 0; tile < column_tiles; tile += width) {
+    float2* const to = lane_tape + 4 * tile * s.tape_rows();
     multiply_tiles<RoundedTileC, 2, width>(
         b.shared + b.at.in_proj, b.warp(), s.slabs(), 32 * s.slabs(), s.d_model, b.shared + b.at.u, 8 * tile,
         b.columns, [&](int o, int first, int c, float2 sums) {
-          const bool is_x = o < 16 * s.slabs();
+          const bool is_x = o - lane_channel < 16 * s.slabs();
           const int channel = is_x ? o : o - 16 * s.slabs();
           if (channel >= s.d_inner) return;
           b.pair(is_x ? b.at.x : b.at.z, channel, first + c) = sums;
-          if (b.problem.tape && first + c < chunk.stored_steps())
-            __stcg(pair_at(tape, is_x ? channel : s.d_inner + channel, first, c), sums);
+          if (first + c < stored_steps)
+            __stcg(to + (first / 2 - 4 * tile) * s.tape_rows() +
+                       2 * (channel - lane_channel + (is_x ? 0 : s.d_inner)),
+                   sums);
         });
+  }
   __syncwarp();
   float4& window = quad_at(b.shared + b.at.window + 4 * own.channel);
   const float4 weight = quad_at(b.shared + b.at.conv_weight + 4 * own.channel);
@@ -216,38 +244,33 @@ __device__ void step_sizes(const B& b, const Chunk& chunk, const SlabThread& own
 
 template <class B, int STATES>
 __device__ void scan_forward(const B& b, const Chunk& chunk, const float (&A)[2][STATES],
-                             float (&state)[2][STATES], const ScanThread& thread) {
+                             float (&state)[2][STATES], const ScanThread& thread, int lane) {
   const auto& s = b.s;
+  const Layout& at = b.at;
   constexpr int stride = B::columns.stride;
-  const float* const B_rows = b.row(b.at.projected, s.rank + thread.group * STATES);
-  const float* const C_rows = B_rows + 4 * STATES * stride;
-  float* const delta_rows[2] = {b.row(b.at.x, thread.own(0)), b.row(b.at.x, thread.own(1))};
-  const int v_from_delta = b.at.v - b.at.x;
-  const float* const z_row = b.row(b.at.z, thread.channel);
-  float* const gated_row = b.row(b.at.gated, thread.channel);
-  const float D = b.shared[b.at.D + thread.channel];
-  float* checkpoint =
-      b.problem.checkpoints
-          ? b.problem.checkpoints +
-                (b.sequence_of_layer() * b.problem.quads + chunk.first_quad) * s.checkpoint_size() +
-                thread.slab * 64 * STATES
-          : nullptr;
+  float* own[2] = {b.row(0, thread.own(0)), b.row(0, thread.own(1))};  // these and B move on quad by quad
+  const float* B_rows = b.row(at.projected, s.rank + thread.group * STATES);
+  const float D = b.shared[at.D + thread.channel];
+  float* checkpoint = b.problem.checkpoints +
+                      (b.sequence_of_layer() * b.problem.quads + chunk.first_quad) * s.checkpoint_size() +
+                      thread.slab * 64 * STATES;
 
-  for (int q = 0; q < b.length; ++q) {
-    if (checkpoint && 4 * q < chunk.steps) save_checkpoint(checkpoint, state);
-    if (checkpoint) checkpoint += s.checkpoint_size();
+#pragma unroll 1
+  for (int steps = chunk.steps; steps > 0; steps -= 4) {
+    if (b.problem.checkpoints) save_checkpoint(checkpoint, state, lane);
+    checkpoint += s.checkpoint_size();
     float delta[2][4], input[2][4], p[2][4] = {};
 #pragma unroll
     for (int l = 0; l < 2; ++l) {
-      const float4 step = quad_at(delta_rows[l] + 4 * q);
+      const float4 step = quad_at(own[l] + at.x);
       unpack(delta[l], step);
-      unpack(input[l], step * quad_at(delta_rows[l] + v_from_delta + 4 * q));
+      unpack(input[l], step * quad_at(own[l] + at.v));
     }
 #pragma unroll
     for (int i = 0; i < STATES; ++i) {
       float B_steps[4], C_steps[4];
-      unpack(B_steps, quad_at(B_rows + i * stride + 4 * q));
-      unpack(C_steps, quad_at(C_rows + i * stride + 4 * q));
+      unpack(B_steps, quad_at(B_rows + i * stride));
+      unpack(C_steps, quad_at(B_rows + (4 * STATES + i) * stride));
 #pragma unroll
       for (int j = 0; j < 4; ++j)
 #pragma unroll
@@ -258,12 +281,13 @@ __device__ void scan_forward(const B& b, const Chunk& chunk, const float (&A)[2]
         }
     }
     const float2 sums = sum_over_states(p, thread.group);
-    if (!thread.exists) continue;
-    const int step = 4 * q + thread.first_step();
-    const float2 z = *reinterpret_cast<const float2*>(z_row + step);
-    const float2 kept_v = *reinterpret_cast<const float2*>(delta_rows[0] + v_from_delta + step);
-    *reinterpret_cast<float2*>(gated_row + step) = {fmaf(D, kept_v.x, sums.x) * silu(z.x),
-                                                    fmaf(D, kept_v.y, sums.y) * silu(z.y)};
+    const auto pair_at = [&](int rows) -> float2& {
+      return *reinterpret_cast<float2*>(own[0] + rows + thread.first_step());
+    };
+    const float2 z = pair_at(at.z), v = pair_at(at.v);
+    if (thread.exists)
+      pair_at(at.gated) = {fmaf(D, v.x, sums.x) * silu(z.x), fmaf(D, v.y, sums.y) * silu(z.y)};
+    own[0] += 4, own[1] += 4, B_rows += 4;
   }
 }
 
@@ -280,7 +304,7 @@ __device__ void out_proj(const B& b, int c) {
       [&](int o, int first, int c) {
         return first + c < 4 * from.quads ? __ldcg(pair_at(from, o, first, c)) : make_float2(0, 0);
       });
-  meet<2>(team.threads);
+  meet<Meeting::helpers>(team.threads);
   if (team.thread == 0) publish_to_downstream(b.stage, c + 1);
 }
 
@@ -288,7 +312,8 @@ template <class B>
 __device__ void walk_slab(const B& b) {
   constexpr int states = B::S::states_per_thread;
   const MambaForward& p = b.problem;
-  const ScanThread thread(b.warp(), b.s.d_inner);
+  const int lane = kept_lane();
+  const ScanThread thread(b.warp(), lane, b.s.d_inner);
   const SlabThread own(b.warp(), b.s.d_inner);
   float A[2][states], state[2][states] = {};
   load_decay(A, b.parameters() + p.offsets.A_log, p.sizes, thread);
@@ -300,11 +325,11 @@ __device__ void walk_slab(const B& b) {
   for (int c = 0; c < b.chunks(); ++c) {
     const Chunk chunk{c * b.length, min(4 * b.length, p.time - 4 * c * b.length), c + 1 == b.chunks()};
     in_proj_and_convolution(b, chunk, own);
-    meet<3>(b.slabs().threads);
+    meet<Meeting::workers>(b.slabs().threads);
     x_proj(b, chunk);
     b.meet_all();
     step_sizes(b, chunk, own);
-    scan_forward(b, chunk, A, state, thread);
+    scan_forward(b, chunk, A, state, thread, lane);
     b.meet_all();
   }
   if (p.final_state && thread.exists)
@@ -372,7 +397,7 @@ constexpr ForwardVariant fixed() {
 /// Three small blocks a multiprocessor hide each other's latencies; larger networks take one to themselves.
 const ForwardVariant variants[] = {fixed<22, 12, 12, 128, 3>(),
                                    fixed<24, 12, 12, 128, 2>(),
-                                   fixed<10, 16, 16, 96, 3>(),
+                                   fixed<10, 16, 16, 128, 3>(),
                                    fixed<63, 16, 8, 384, 1>(),
                                    variant<AnyMambaSizes<4>, 8, 128, 3>(),
                                    variant<AnyMambaSizes<4>, 8, 384, 1>(),

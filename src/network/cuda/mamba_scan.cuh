@@ -13,18 +13,25 @@
 
 namespace mac::cuda {
 
+__device__ inline int lane_of_warp() { return static_cast<int>(threadIdx.x % 32); }
+/// The same as a value that stays in a register. It takes one, but the hardware would else be asked again
+/// wherever the number is used.
+__device__ inline int kept_lane() { return __shfl_sync(0xffffffffu, lane_of_warp(), lane_of_warp()); }
+
 struct ScanThread {
   int channel;  // the one it keeps; the other of the pair is channel ^ 1
   int group;    // 0..3: states group·S ..
   bool exists;  // threads without a pair of their own repeat the last one and write nothing
   int slab;     // of 16 channels, a warp each
 
-  __device__ ScanThread(int slab, int d_inner) : group(threadIdx.x % 4), slab(slab) {
-    const int pair = slab * 8 + static_cast<int>(threadIdx.x % 32 / 4), pairs = d_inner / 2;
+  __device__ ScanThread(int slab, int lane, int d_inner) : group(lane % 4), slab(slab) {
+    const int pair = slab * 8 + lane / 4, pairs = d_inner / 2;
     channel = 2 * min(pair, pairs - 1) + group % 2;
     exists = pair < pairs;
   }
   __device__ int own(int l) const { return l == 0 ? channel : channel ^ 1; }
+  /// The same in rows that have room for all channels of a slab.
+  __device__ int row(int l) const { return slab * 16 + lane_of_warp() / 4 * 2 + (group % 2 ^ l); }
   __device__ int first_step() const { return group / 2 * 2; }  // of the two steps of a quad it keeps
 };
 
@@ -83,16 +90,13 @@ __device__ void load_decay(float (&A)[2][S], const float* A_log, const MambaSize
 /// The states of a slab before a quad of steps, as the forward pass leaves them for the backward pass: (state
 /// of the thread, lane, channel of the pair).
 template <int S>
-__device__ void save_checkpoint(float* to, const float (&state)[2][S]) {
+__device__ void save_checkpoint(float* to, const float (&state)[2][S], int lane) {
 #pragma unroll
   for (int i = 0; i < S; ++i)
-    __stcg(reinterpret_cast<float2*>(to) + 32 * i + threadIdx.x % 32, make_float2(state[0][i], state[1][i]));
+    __stcg(reinterpret_cast<float2*>(to) + 32 * i + lane, make_float2(state[0][i], state[1][i]));
 }
-template <int S>
-__device__ void load_checkpoint(float2 (&state)[S], const float* from) {
-#pragma unroll
-  for (int i = 0; i < S; ++i)
-    state[i] = __ldcg(reinterpret_cast<const float2*>(from) + 32 * i + threadIdx.x % 32);
+__device__ inline float2 load_checkpoint(const float* from, int i) {
+  return __ldcg(reinterpret_cast<const float2*>(from) + 32 * i + lane_of_warp());
 }
 
 /// The four steps of a quad as an array, which unrolled loops can index.

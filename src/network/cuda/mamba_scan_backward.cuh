@@ -26,7 +26,7 @@ struct ScanCarry {
                        const ScanThread& thread)
       : d_state{}, d_A{} {
     load_decay(A, A_log, sizes, thread);
-    if (d_final)
+    if (d_final && thread.exists)
       for_each_state<S>(sizes, thread, [&](int l, int i, int channel, int n) {
         d_state[l][i] = d_final[n * sizes.d_inner + channel];
       });
@@ -37,7 +37,7 @@ struct ScanCarry {
 /// lane/4 % 4, of B for the lower half of the warp and of C for the upper.
 template <int S>
 __device__ void sum_over_pairs(float (&sums)[S], const float (&B)[S][4], const float (&C)[S][4]) {
-  const int lane = threadIdx.x % 32;
+  const int lane = lane_of_warp();
   const bool late = lane & 4, odd = lane & 8, upper = lane & 16;
   const auto exchange = [](bool second, float a, float b, int distance) {
     return (second ? b : a) + __shfl_xor_sync(0xffffffffu, second ? a : b, distance);
@@ -51,50 +51,40 @@ __device__ void sum_over_pairs(float (&sums)[S], const float (&B)[S][4], const f
     sums[i] = exchange(upper, b, c, 16);
   }
 }
-/// The step that sum_over_pairs leaves with this thread.
-__device__ inline int step_of_sums() { return (threadIdx.x & 4 ? 2 : 0) + (threadIdx.x & 8 ? 1 : 0); }
+/// Where in (row of B and C, 4) the first of them belongs.
+template <int S>
+__device__ int place_of_sums(const ScanThread& thread) {
+  const int lane = lane_of_warp(), row = (lane & 16 ? 4 * S : 0) + thread.group * S;
+  return 4 * row + (lane & 4 ? 2 : 0) + (lane & 8 ? 1 : 0);
+}
 
-/// Rows of the chunk in shared memory.
-struct ScanBackward {
-  const float *v, *projected;
-  float *delta, *d_p;    // become dΔ and dv
-  float *gate, *d_gate;  // silu(z) becomes dz; d_gated · silu'(z) becomes the gated output
-  float* sums;           // (slab, quad, row of B and C, 4): each slab's part of dB and dC
-  float* zeros;          // a row of them
-};
+/// Where a thread finds a quad of steps in shared memory; the walk goes back quad by quad.
+struct ScanPlace {
+  float* v[2];  // of its channels; delta_from_v further on Δ, which becomes dΔ
+  float* d[2];  // dL/dp becomes dv; gate_from_d further on d_gated · silu'(z), which becomes the gated output
+  float* gate;  // silu(z) of channel 0 becomes dz
+  float* B;     // first of its rows of B; C's follow those of all groups
+  float* sums;  // (slab, quad, row of B and C, 4): each slab's part of dB and dC, first of those it writes
+  int delta_from_v, gate_from_d;
 
-template <int S, class Columns>
-struct ScanRows {
-  const float *v[2], *B, *C;
-  float *delta[2], *d[2], *gate, *d_gate, *sums;
-
-  __device__ ScanRows(const ScanBackward& in, int rank, const ScanThread& thread) {
-    constexpr Columns columns;
-    B = in.projected + (rank + thread.group * S) * columns.stride;
-    C = B + 4 * S * columns.stride;
-#pragma unroll
-    for (int l = 0; l < 2; ++l) {
-      const int row = thread.own(l) * columns.stride;
-      v[l] = in.v + row;
-      delta[l] = thread.exists ? in.delta + row : in.zeros, d[l] = thread.exists ? in.d_p + row : in.zeros;
-    }
-    gate = in.gate + thread.channel * columns.stride, d_gate = in.d_gate + thread.channel * columns.stride;
-    sums = in.sums + thread.slab * columns.quads * 32 * S;
+  __device__ void step_back(int floats_of_sums) {
+    v[0] -= 4, v[1] -= 4, d[0] -= 4, d[1] -= 4, gate -= 4, B -= 4, sums -= floats_of_sums;
   }
 };
 
-/// Walk back through one quad of steps, before which the states were `start`.
+/// Walk back through one quad of steps, before which the states were `start`. They then become those at
+/// `checkpoint`, if there is `more` to come.
 template <int S, class Columns>
-__device__ void scan_quad_backward(const ScanRows<S, Columns>& rows, int q, const float2 (&start)[S],
-                                   ScanCarry<S>& carry, float D, const ScanThread& thread) {
-  constexpr Columns columns;
+__device__ void scan_quad_backward(const ScanPlace& place, Columns columns, float2 (&start)[S],
+                                   const float* checkpoint, bool more, ScanCarry<S>& carry, float D,
+                                   const ScanThread& thread) {
   float delta[2][4], input[2][4], d[2][4];
 #pragma unroll
   for (int l = 0; l < 2; ++l) {
-    const float4 step = quad_at(rows.delta[l] + 4 * q);
+    const float4 step = quad_at(place.v[l] + place.delta_from_v);
     unpack(delta[l], step);
-    unpack(input[l], step * quad_at(rows.v[l] + 4 * q));
-    unpack(d[l], quad_at(rows.d[l] + 4 * q));
+    unpack(input[l], step * quad_at(place.v[l]));
+    unpack(d[l], quad_at(place.d[l]));
   }
 
   float from_decay[2][4] = {}, from_input[2][4] = {}, p[2][4] = {};  // Σ_n A exp(ΔA) s g, Σ_n B g, Σ_n C s
@@ -102,8 +92,8 @@ __device__ void scan_quad_backward(const ScanRows<S, Columns>& rows, int q, cons
 #pragma unroll
   for (int i = 0; i < S; ++i) {
     float B[4], C[4], decay[2][4], state[2][5];
-    unpack(B, quad_at(rows.B + i * columns.stride + 4 * q));
-    unpack(C, quad_at(rows.C + i * columns.stride + 4 * q));
+    unpack(B, quad_at(place.B + i * columns.stride));
+    unpack(C, quad_at(place.B + (4 * S + i) * columns.stride));
     state[0][0] = start[i].x, state[1][0] = start[i].y;
 #pragma unroll
     for (int l = 0; l < 2; ++l)
@@ -128,27 +118,28 @@ __device__ void scan_quad_backward(const ScanRows<S, Columns>& rows, int q, cons
         carry.d_A[l][i] = fmaf(delta[l][j], decayed, carry.d_A[l][i]);
       }
     }
+    if (more) start[i] = load_checkpoint(checkpoint, i);
   }
 
   float sums[S];
   sum_over_pairs(sums, d_B, d_C);
-  const int first_row = (threadIdx.x & 16 ? 4 * S : 0) + thread.group * S;
 #pragma unroll
-  for (int i = 0; i < S; ++i) rows.sums[q * 32 * S + (first_row + i) * 4 + step_of_sums()] = sums[i];
+  for (int i = 0; i < S; ++i) place.sums[4 * i] = sums[i];
 
   const float2 decayed = sum_over_states(from_decay, thread.group),
                fed = sum_over_states(from_input, thread.group), p_sums = sum_over_states(p, thread.group);
   __syncwarp();
-  if (!thread.exists) return;
-  const int step = 4 * q + thread.first_step();
-  const auto pair_at = [&](float* row) -> float2& { return *reinterpret_cast<float2*>(row + step); };
-  const float2 v = *reinterpret_cast<const float2*>(rows.v[0] + step), here = pair_at(rows.delta[0]),
-               d_p = pair_at(rows.d[0]), gate = pair_at(rows.gate), d_gate = pair_at(rows.d_gate);
+  const auto pair_at = [&](float* quad) -> float2& {
+    return *reinterpret_cast<float2*>(quad + thread.first_step());
+  };
+  float2 &to_delta = pair_at(place.v[0] + place.delta_from_v), &to_d = pair_at(place.d[0]),
+         &to_gate = pair_at(place.gate), &to_d_gate = pair_at(place.d[0] + place.gate_from_d);
+  const float2 v = pair_at(place.v[0]), here = to_delta, d_p = to_d, gate = to_gate, d_gate = to_d_gate;
   const float2 p_all{fmaf(D, v.x, p_sums.x), fmaf(D, v.y, p_sums.y)};
-  pair_at(rows.delta[0]) = {fmaf(ln_2, decayed.x, v.x * fed.x), fmaf(ln_2, decayed.y, v.y * fed.y)};
-  pair_at(rows.d[0]) = {fmaf(D, d_p.x, here.x * fed.x), fmaf(D, d_p.y, here.y * fed.y)};
-  pair_at(rows.gate) = {p_all.x * d_gate.x, p_all.y * d_gate.y};
-  pair_at(rows.d_gate) = {p_all.x * gate.x, p_all.y * gate.y};
+  to_delta = {fmaf(ln_2, decayed.x, v.x * fed.x), fmaf(ln_2, decayed.y, v.y * fed.y)};
+  to_d = {fmaf(D, d_p.x, here.x * fed.x), fmaf(D, d_p.y, here.y * fed.y)};
+  to_d_gate = p_all * gate;
+  if (thread.exists) to_gate = p_all * d_gate;
 }
 
 /// Row r (B, then C, padded) of the gradient that the slabs left in pieces.

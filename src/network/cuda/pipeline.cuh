@@ -60,10 +60,19 @@ __device__ inline void publish_to_downstream(const Stage& stage, int count) {
   asm volatile("st.release.gpu.global.s32 [%0], %1;" ::"l"(stage.finished), "r"(count) : "memory");
 }
 
-/// A barrier of `threads` threads of the block (whole warps), wherever in the code they are.
-template <int ID>
+/// The barriers of blocks whose warps have roles. Number 0 is __syncthreads(), for where all threads pass the
+/// same instruction.
+enum class Meeting { all = 1, helpers = 2, workers = 3 };  // workers: the warps that aren't helpers
+
+/// A barrier of `threads` threads of the block (whole warps). Those of one role reach it at the same
+/// instruction; where all meet, each role does so in its own code, which only the unaligned form allows.
+template <Meeting MEETING>
 __device__ inline void meet(int threads) {
-  asm volatile("bar.sync %0, %1;" ::"n"(ID), "r"(threads) : "memory");
+  constexpr int id = static_cast<int>(MEETING);
+  if constexpr (MEETING == Meeting::all)
+    asm volatile("barrier.sync %0, %1;" ::"n"(id), "r"(threads) : "memory");
+  else
+    asm volatile("barrier.sync.aligned %0, %1;" ::"n"(id), "r"(threads) : "memory");
 }
 
 }  // namespace mac::cuda
