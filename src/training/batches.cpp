@@ -158,9 +158,9 @@ void BatchStream::vary(std::size_t step, Batch& batch) const {
                           batch.shape.closures);
     }
     if (noisy) {
-      RandomStream random(seed_, Purpose::noise, stream);
-      for (std::size_t k = 0; k < resolved_stride; ++k)
-        batch.noise[i * resolved_stride + k] = noise * random.normal();
+      const auto values = std::span(batch.noise).subspan(i * resolved_stride, resolved_stride);
+      RandomStream(seed_, Purpose::noise, stream).normals(values);
+      for (double& value : values) value *= noise;
     }
   }
 }

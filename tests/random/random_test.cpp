@@ -2,6 +2,7 @@
 
 #include <cmath>
 #include <mac/random.hpp>
+#include <vector>
 
 namespace mac {
 namespace {
@@ -23,6 +24,24 @@ TEST(RandomStream, DiffersBySeedPurposeAndIndex) {
   EXPECT_NE(base, first(1ULL << 32, Purpose::weights, 0));
   EXPECT_NE(base, first(1, Purpose::noise, 0));
   EXPECT_NE(base, first(1, Purpose::weights, 1));
+}
+
+TEST(RandomStream, GivesManyNormalsAsOneByOne) {
+  for (const std::size_t words_before : {0, 1, 2, 4})
+    for (const std::size_t normals_before : {0, 1, 2})
+      for (const std::size_t count : {0, 1, 2, 7, 100}) {
+        RandomStream one(7, Purpose::noise, 3), many(7, Purpose::noise, 3);
+        for (RandomStream* stream : {&one, &many}) {
+          for (std::size_t i = 0; i < words_before; ++i) stream->bits();
+          for (std::size_t i = 0; i < normals_before; ++i) stream->normal();
+        }
+        std::vector<double> expected(count), found(count);
+        for (double& value : expected) value = one.normal();
+        many.normals(found);
+        EXPECT_EQ(found, expected);
+        EXPECT_EQ(many.normal(), one.normal()) << "and what comes after them";
+        EXPECT_EQ(many.bits(), one.bits());
+      }
 }
 
 TEST(RandomStream, HasTheMomentsOfItsDistributions) {
