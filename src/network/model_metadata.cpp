@@ -96,15 +96,11 @@ class MetadataReader {
   std::map<std::string, std::string> metadata_;
 };
 
-void check_shape(MetadataReader& reader, const NetworkShape& shape) {
-  reader.expect("kind", std::string(to_string(shape.kind)));
-  reader.expect("d_in", std::to_string(shape.d_in));
-  reader.expect("d_out", std::to_string(shape.d_out));
-  reader.expect("d_model", std::to_string(shape.d_model));
-  reader.expect("n_blocks", std::to_string(shape.n_blocks));
-  reader.expect("d_state", std::to_string(shape.d_state));
-  reader.expect("d_conv", std::to_string(NetworkShape::d_conv));
-  reader.expect("expand", std::to_string(expand));
+std::vector<std::pair<const char*, std::string>> shape_entries(const NetworkShape& shape) {
+  return {{"kind", std::string(to_string(shape.kind))},     {"d_in", std::to_string(shape.d_in)},
+          {"d_out", std::to_string(shape.d_out)},           {"d_model", std::to_string(shape.d_model)},
+          {"n_blocks", std::to_string(shape.n_blocks)},     {"d_state", std::to_string(shape.d_state)},
+          {"d_conv", std::to_string(NetworkShape::d_conv)}, {"expand", std::to_string(expand)}};
 }
 
 /// All four arrays, or none.
@@ -152,7 +148,7 @@ void read_metadata(const Safetensors& file, Model& model) {
     reader.fail("format_version",
                 fmt::format("is '{}', this program reads '{}'; was it written by a newer one?", *found,
                             format_version));
-  check_shape(reader, model.shape);
+  for (const auto& [key, value] : shape_entries(model.shape)) reader.expect(key, value);
   model.normalisation = read_normalisation(reader, model.shape);
   model.system = reader.text("system").value_or("");
   model.input_names = reader.strings("input_names", model.shape.d_in).value_or(std::vector<std::string>{});
@@ -165,17 +161,9 @@ void read_metadata(const Safetensors& file, Model& model) {
 }
 
 void write_metadata(const Model& model, SafetensorsWriter& writer) {
-  const NetworkShape& shape = model.shape;
   for (const auto& [key, value] : model.provenance) writer.set_metadata(key, value);
   writer.set_metadata("format_version", format_version);
-  writer.set_metadata("kind", std::string(to_string(shape.kind)));
-  writer.set_metadata("d_in", std::to_string(shape.d_in));
-  writer.set_metadata("d_out", std::to_string(shape.d_out));
-  writer.set_metadata("d_model", std::to_string(shape.d_model));
-  writer.set_metadata("n_blocks", std::to_string(shape.n_blocks));
-  writer.set_metadata("d_state", std::to_string(shape.d_state));
-  writer.set_metadata("d_conv", std::to_string(NetworkShape::d_conv));
-  writer.set_metadata("expand", std::to_string(expand));
+  for (const auto& [key, value] : shape_entries(model.shape)) writer.set_metadata(key, value);
 
   const Normalisation& normalisation = model.normalisation;
   writer.set_metadata("input_mean", Json(normalisation.input_mean).dump());

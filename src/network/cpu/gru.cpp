@@ -83,20 +83,7 @@ HWY_AFTER_NAMESPACE();
 
 #if HWY_ONCE
 namespace mac {
-HWY_EXPORT(gru_table_float);
-HWY_EXPORT(gru_table_double);
-
-namespace cpu {
-
-template <>
-GruKernels<float> gru_kernels<float>() {
-  return HWY_DYNAMIC_DISPATCH(gru_table_float)();
-}
-template <>
-GruKernels<double> gru_kernels<double>() {
-  return HWY_DYNAMIC_DISPATCH(gru_table_double)();
-}
-
-}  // namespace cpu
+MAC_DISPATCH(cpu::GruKernels<float>, cpu::gru_kernels<float>, gru_table_float)
+MAC_DISPATCH(cpu::GruKernels<double>, cpu::gru_kernels<double>, gru_table_double)
 }  // namespace mac
 #endif

@@ -104,30 +104,9 @@ HWY_AFTER_NAMESPACE();
 
 #if HWY_ONCE
 namespace mac {
-HWY_EXPORT(linear_table_float);
-HWY_EXPORT(linear_table_double);
-HWY_EXPORT(lanes_float);
-HWY_EXPORT(lanes_double);
-
-namespace cpu {
-
-template <>
-LinearKernels<float> linear_kernels<float>() {
-  return HWY_DYNAMIC_DISPATCH(linear_table_float)();
-}
-template <>
-LinearKernels<double> linear_kernels<double>() {
-  return HWY_DYNAMIC_DISPATCH(linear_table_double)();
-}
-template <>
-std::size_t kernel_lanes<float>() {
-  return HWY_DYNAMIC_DISPATCH(lanes_float)();
-}
-template <>
-std::size_t kernel_lanes<double>() {
-  return HWY_DYNAMIC_DISPATCH(lanes_double)();
-}
-
-}  // namespace cpu
+MAC_DISPATCH(cpu::LinearKernels<float>, cpu::linear_kernels<float>, linear_table_float)
+MAC_DISPATCH(cpu::LinearKernels<double>, cpu::linear_kernels<double>, linear_table_double)
+MAC_DISPATCH(std::size_t, cpu::kernel_lanes<float>, lanes_float)
+MAC_DISPATCH(std::size_t, cpu::kernel_lanes<double>, lanes_double)
 }  // namespace mac
 #endif

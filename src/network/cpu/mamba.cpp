@@ -130,20 +130,7 @@ HWY_AFTER_NAMESPACE();
 
 #if HWY_ONCE
 namespace mac {
-HWY_EXPORT(mamba_table_float);
-HWY_EXPORT(mamba_table_double);
-
-namespace cpu {
-
-template <>
-MambaKernels<float> mamba_kernels<float>() {
-  return HWY_DYNAMIC_DISPATCH(mamba_table_float)();
-}
-template <>
-MambaKernels<double> mamba_kernels<double>() {
-  return HWY_DYNAMIC_DISPATCH(mamba_table_double)();
-}
-
-}  // namespace cpu
+MAC_DISPATCH(cpu::MambaKernels<float>, cpu::mamba_kernels<float>, mamba_table_float)
+MAC_DISPATCH(cpu::MambaKernels<double>, cpu::mamba_kernels<double>, mamba_table_double)
 }  // namespace mac
 #endif

@@ -157,20 +157,7 @@ HWY_AFTER_NAMESPACE();
 
 #if HWY_ONCE
 namespace mac {
-HWY_EXPORT(pointwise_table_float);
-HWY_EXPORT(pointwise_table_double);
-
-namespace cpu {
-
-template <>
-PointwiseKernels<float> pointwise_kernels<float>() {
-  return HWY_DYNAMIC_DISPATCH(pointwise_table_float)();
-}
-template <>
-PointwiseKernels<double> pointwise_kernels<double>() {
-  return HWY_DYNAMIC_DISPATCH(pointwise_table_double)();
-}
-
-}  // namespace cpu
+MAC_DISPATCH(cpu::PointwiseKernels<float>, cpu::pointwise_kernels<float>, pointwise_table_float)
+MAC_DISPATCH(cpu::PointwiseKernels<double>, cpu::pointwise_kernels<double>, pointwise_table_double)
 }  // namespace mac
 #endif

@@ -190,20 +190,7 @@ HWY_AFTER_NAMESPACE();
 
 #if HWY_ONCE
 namespace mac {
-HWY_EXPORT(scan_table_float);
-HWY_EXPORT(scan_table_double);
-
-namespace cpu {
-
-template <>
-ScanKernels<float> scan_kernels<float>() {
-  return HWY_DYNAMIC_DISPATCH(scan_table_float)();
-}
-template <>
-ScanKernels<double> scan_kernels<double>() {
-  return HWY_DYNAMIC_DISPATCH(scan_table_double)();
-}
-
-}  // namespace cpu
+MAC_DISPATCH(cpu::ScanKernels<float>, cpu::scan_kernels<float>, scan_table_float)
+MAC_DISPATCH(cpu::ScanKernels<double>, cpu::scan_kernels<double>, scan_table_double)
 }  // namespace mac
 #endif

@@ -299,20 +299,7 @@ HWY_AFTER_NAMESPACE();
 
 #if HWY_ONCE
 namespace mac {
-HWY_EXPORT(step_kernels_float);
-HWY_EXPORT(step_kernels_double);
-
-namespace cpu {
-
-template <>
-StepKernels<float> step_kernels<float>() {
-  return HWY_DYNAMIC_DISPATCH(step_kernels_float)();
-}
-template <>
-StepKernels<double> step_kernels<double>() {
-  return HWY_DYNAMIC_DISPATCH(step_kernels_double)();
-}
-
-}  // namespace cpu
+MAC_DISPATCH(cpu::StepKernels<float>, cpu::step_kernels<float>, step_kernels_float)
+MAC_DISPATCH(cpu::StepKernels<double>, cpu::step_kernels<double>, step_kernels_double)
 }  // namespace mac
 #endif
