@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # The study of experiment.toml, command by command. Usage: run.sh FOLDER; MAC names the program (default: mac).
 set -euo pipefail
-mac=${MAC:-mac}
+mac=$(realpath "$(command -v "${MAC:-mac}")")
 experiment=$(cd "$(dirname "$0")" && pwd)/experiment.toml
 mkdir -p "$1" && cd "$1"
 
