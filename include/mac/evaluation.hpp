@@ -38,9 +38,9 @@ struct SplitMetrics {
   std::size_t trajectories = 0;  // pooled over files, blow-ups included
   std::vector<double> time;
   std::vector<IntervalMetrics> intervals;
-  MeanStd cumulative_l2;   // running_l2 at the end
-  double correlation = 0;  // uncentred, as the paper defines it
-  double centred_correlation = 0;
+  MeanStd cumulative_l2;  // running_l2 at the end
+  MeanStd correlation;    // likewise; uncentred, as the paper defines it
+  MeanStd centred_correlation;
   Series running_l2;  // means over trajectories
   Series running_correlation;
   Series running_centred_correlation;

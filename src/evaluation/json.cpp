@@ -1,7 +1,8 @@
 // The JSON layout of metrics (errors as fractions):
 //   models.NAME.files; models.NAME.SPLIT.trajectories;
 //   models.NAME.SPLIT.intervals."[a,b]".resolved.VAR.{mean,std,seeds}, closure likewise;
-//   models.NAME.SPLIT.cumulative_l2.{mean,std,seeds}, correlation.{mean,centred_mean}, blow_ups, series;
+//   models.NAME.SPLIT.cumulative_l2.{mean,std,seeds}, correlation.{mean,seeds,centred_mean,centred_seeds},
+//   blow_ups, series;
 //   experiment: the text of the experiment file.
 // Numbers have six significant digits, those of series four; null stands for NaN.
 #include <fmt/format.h>
@@ -27,9 +28,22 @@ Json number(double value, int digits = 6) {
   return std::strtod(fmt::format("{:.{}g}", value, digits).c_str(), nullptr);
 }
 
+Json numbers(const std::vector<double>& values) {
+  Json result = Json::array();
+  for (const double value : values) result.push_back(number(value));
+  return result;
+}
+
 Json to_json(const MeanStd& value) {
   Json result = {{"mean", number(value.mean)}, {"std", number(value.std)}};
-  for (const double seed : value.seeds) result["seeds"].push_back(number(seed));
+  if (!value.seeds.empty()) result["seeds"] = numbers(value.seeds);
+  return result;
+}
+
+Json correlation_json(const MeanStd& plain, const MeanStd& centred) {
+  Json result = {{"mean", number(plain.mean)}, {"centred_mean", number(centred.mean)}};
+  if (!plain.seeds.empty()) result["seeds"] = numbers(plain.seeds);
+  if (!centred.seeds.empty()) result["centred_seeds"] = numbers(centred.seeds);
   return result;
 }
 
@@ -78,8 +92,7 @@ Json to_json(const SplitMetrics& metrics, const System& system) {
   return {{"trajectories", metrics.trajectories},
           {"intervals", std::move(intervals)},
           {"cumulative_l2", to_json(metrics.cumulative_l2)},
-          {"correlation",
-           {{"mean", number(metrics.correlation)}, {"centred_mean", number(metrics.centred_correlation)}}},
+          {"correlation", correlation_json(metrics.correlation, metrics.centred_correlation)},
           {"blow_ups", std::move(blow_ups)},
           {"series", series_json(metrics, system)}};
 }

@@ -131,7 +131,7 @@ class Collector {
     if (!metrics_.time.empty() && split.time != metrics_.time)
       throw Error("{}: split {} has other saved times than the model's other files", file, split.name);
     metrics_.time = split.time;
-    final_l2_.next_file();
+    for (Cell* cell : {&final_l2_, &final_correlation_, &final_centred_correlation_}) cell->next_file();
     for (auto* intervals : {&resolved_, &closure_})
       for (std::vector<Cell>& cells : *intervals)
         for (Cell& cell : cells) cell.next_file();
@@ -152,6 +152,8 @@ class Collector {
       metrics_.intervals.push_back(std::move(interval));
     }
     metrics_.cumulative_l2 = final_l2_.finish();
+    metrics_.correlation = final_correlation_.finish();
+    metrics_.centred_correlation = final_centred_correlation_.finish();
     const auto n = static_cast<double>(metrics_.trajectories - metrics_.blow_ups.size());
     for (Series* series :
          {&metrics_.running_l2, &metrics_.running_correlation, &metrics_.running_centred_correlation,
@@ -159,8 +161,6 @@ class Collector {
       for (double& value : *series) value /= n;
     for (auto& [label, series] : metrics_.labelled_physical_l2)
       for (double& value : series) value /= static_cast<double>(label_counts_[label]);
-    metrics_.correlation = n > 0 ? metrics_.running_correlation.back() : std::nan("");
-    metrics_.centred_correlation = n > 0 ? metrics_.running_centred_correlation.back() : std::nan("");
     return std::move(metrics_);
   }
 
@@ -179,11 +179,15 @@ class Collector {
       for (std::size_t v = 0; v < d_; ++v) resolved_[k][v].add(resolved_errors[v]);
       for (std::size_t v = 0; v < c_; ++v) closure_[k][v].add(closure_errors[v]);
     }
-    const Series l2 = running_l2(resolved, times);
-    final_l2_.add(l2.back());
-    add(metrics_.running_l2, l2);
-    add(metrics_.running_correlation, running_correlation(resolved, times, false));
-    add(metrics_.running_centred_correlation, running_correlation(resolved, times, true));
+    const auto add_running = [](const Series& series, Series& sum, Cell& final) {
+      add(sum, series);
+      final.add(series.back());
+    };
+    add_running(running_l2(resolved, times), metrics_.running_l2, final_l2_);
+    add_running(running_correlation(resolved, times, false), metrics_.running_correlation,
+                final_correlation_);
+    add_running(running_correlation(resolved, times, true), metrics_.running_centred_correlation,
+                final_centred_correlation_);
     if (!fourier_) return;
     const Series field_error = physical_l2(resolved, times);
     add(metrics_.physical_l2, field_error);
@@ -199,7 +203,7 @@ class Collector {
   std::size_t d_, c_;
   std::vector<Interval> intervals_;
   std::vector<std::vector<Cell>> resolved_, closure_;  // [interval][variable]
-  Cell final_l2_;
+  Cell final_l2_, final_correlation_, final_centred_correlation_;
   std::map<std::string, std::size_t> label_counts_;
   SplitMetrics metrics_;
 };

@@ -72,9 +72,16 @@ class Node {
   std::string file_, path_;
 };
 
+/// A mean without a deviation.
+MeanStd read_mean(const Node& node, const std::string& prefix) {
+  MeanStd cell{node.at(prefix + "mean").number(), std::nan(""), {}};
+  if (node.has(prefix + "seeds")) cell.seeds = node.at(prefix + "seeds").numbers();
+  return cell;
+}
+
 MeanStd read_cell(const Node& node) {
-  MeanStd cell{node.at("mean").number(), node.at("std").number(), {}};
-  if (node.has("seeds")) cell.seeds = node.at("seeds").numbers();
+  MeanStd cell = read_mean(node, "");
+  cell.std = node.at("std").number();
   return cell;
 }
 
@@ -115,8 +122,8 @@ SplitMetrics read_split(const Node& node, const System& system) {
                                  read_cells(interval.at("resolved"), system.resolved_names()),
                                  read_cells(interval.at("closure"), system.closure_names())});
   metrics.cumulative_l2 = read_cell(node.at("cumulative_l2"));
-  metrics.correlation = node.at("correlation").at("mean").number();
-  metrics.centred_correlation = node.at("correlation").at("centred_mean").number();
+  metrics.correlation = read_mean(node.at("correlation"), "");
+  metrics.centred_correlation = read_mean(node.at("correlation"), "centred_");
   for (const Node& blow_up : node.at("blow_ups").elements())
     metrics.blow_ups.push_back(
         {blow_up.at("file").string(), blow_up.at("trajectory").count(), blow_up.at("time").number()});

@@ -25,7 +25,6 @@ std::string plain(const MeanStd& value) {
   const double spread = value.seed_std();
   return fmt::format("{:.4f}{}", value.mean, std::isfinite(spread) ? fmt::format(" ({:.4f})", spread) : "");
 }
-std::string plain(double value) { return std::isfinite(value) ? fmt::format("{:.4f}", value) : "blew up"; }
 
 std::string split_title(const std::string& split) {
   if (split == "ood") return "out of distribution";
@@ -112,7 +111,7 @@ Table summary_table(const Evaluation& evaluation, const std::string& split) {
                   "paper", "centred correlation", "trajectories", "blow-ups"};
   const auto paper = [&](const std::string& model, const char* quantity) {
     const auto value = paper_value(evaluation.experiment, model, split, quantity, "", "");
-    return value ? plain(value->mean) : std::string("-");
+    return value ? plain(*value) : std::string("-");
   };
   for (const ModelMetrics* model : models_with(evaluation, split)) {
     const SplitMetrics& metrics = model->splits.at(split);

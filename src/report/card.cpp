@@ -89,10 +89,10 @@ class ErrorTables {
       if (seed_)
         text += fmt::format(
             "Cumulative relative L2 error {:.4f}; all seeds {:.4f}, with a correlation of {:.4f}",
-            metrics.cumulative_l2.seeds.at(*seed_), metrics.cumulative_l2.mean, metrics.correlation);
+            metrics.cumulative_l2.seeds.at(*seed_), metrics.cumulative_l2.mean, metrics.correlation.mean);
       else
         text += fmt::format("Cumulative relative L2 error {:.4f}, correlation {:.4f}",
-                            metrics.cumulative_l2.mean, metrics.correlation);
+                            metrics.cumulative_l2.mean, metrics.correlation.mean);
       text += metrics.blow_ups.empty() ? ".\n\n"
                                        : fmt::format("; {} of {} rollouts blew up.\n\n",
                                                      metrics.blow_ups.size(), metrics.trajectories);

@@ -89,9 +89,9 @@ TEST(Evaluate, RunsTheCumulativeErrorAndTheCorrelation) {
   EXPECT_NEAR(metrics.cumulative_l2.mean, 0.5 * std::sqrt(0.09 / 9.5), 1e-15);
   EXPECT_NEAR(metrics.running_l2[0], 0.5 * std::sqrt(0.01 / 9.5), 1e-15);
   const double first = (1.1 + 4.4 + 0.25 + 4.4 + 0.25) / std::sqrt(9.5 * (1.21 + 2 * (4.84 + 0.25)));
-  EXPECT_NEAR(metrics.correlation, 0.5 * (first + 1), 1e-14);
+  EXPECT_NEAR(metrics.correlation.mean, 0.5 * (first + 1), 1e-14);
   EXPECT_EQ(metrics.running_centred_correlation[0], 1.0);
-  EXPECT_LE(metrics.centred_correlation, 1.0);
+  EXPECT_LE(metrics.centred_correlation.mean, 1.0);
 }
 
 TEST(Evaluate, MeasuresFieldsInPhysicalSpace) {
@@ -187,6 +187,22 @@ TEST(Seeds, HaveAMeanEachAndASpread) {
   const std::string text = render(tables(evaluation).front(), TableFormat::text);
   EXPECT_NE(text.find("2.500 ± 4.330 (3.536)"), std::string::npos) << text;
   EXPECT_NE(text.find("standard deviation between"), std::string::npos) << text;
+}
+
+TEST(Seeds, HaveACorrelationEach) {
+  const Evaluation evaluation = evaluate(two_seeds_and_markov());
+  const SplitMetrics alone = evaluate({small_rollout()}).models[0].splits.at("test");
+  const SplitMetrics& both = evaluation.models[0].splits.at("test");
+  EXPECT_EQ(both.correlation.seeds, (std::vector{alone.correlation.mean, 1.0})) << "the second is exact";
+  EXPECT_EQ(both.centred_correlation.seeds, (std::vector{alone.centred_correlation.mean, 1.0}));
+  const std::vector<Table> all = tables(evaluation);
+  const auto summary = std::ranges::find_if(
+      all, [](const Table& table) { return table.title.find("whole trajectories") != std::string::npos; });
+  ASSERT_NE(summary, all.end());
+  for (const std::size_t column : {1, 3, 5}) {
+    EXPECT_TRUE(summary->rows[0][column].ends_with(")")) << summary->rows[0][column];
+    EXPECT_FALSE(summary->rows[1][column].ends_with(")")) << "markov has one file";
+  }
 }
 
 TEST(StoredMetrics, AreReadBackExactly) {
