@@ -35,7 +35,8 @@ class ConfigTable {
 
   const std::string& text() const;  // the whole file, as read
   const std::string& file() const;
-  std::string path() const;  // "data.train"
+  std::string source() const;  // file() if it was read from there, empty for parsed text
+  std::string path() const;    // "data.train"
   int line() const;
 
   /// The table in one fixed spelling: comments, order and white space don't count.

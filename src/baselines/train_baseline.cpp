@@ -5,12 +5,14 @@
 #include <mac/error.hpp>
 
 #include "io/atomic_file.hpp"
+#include "io/input_file.hpp"
 
 namespace mac {
 
 std::string train_baseline(const Experiment& experiment, const ModelPlan& plan, const DataFile& data,
                            const std::string& path, int threads, bool quiet) {
   check_data(experiment, data);
+  check_output(path, {experiment.config.source(), data.path()});
   AtomicFile{path};  // that it can be written is known before it is made
   if (plan.kind == "wilks") {
     const WilksFit fit = fit_wilks(data, plan.baseline->seed);

@@ -5,28 +5,18 @@
 #include <cmath>
 #include <cstdio>
 #include <exception>
-#include <filesystem>
 #include <mac/error.hpp>
 #include <mac/progress.hpp>
 #include <mac/version.hpp>
 #include <set>
 
 #include "cli/commands.hpp"
+#include "io/input_file.hpp"
 #include "io/nearest.hpp"
 
 namespace mac::cli {
 
 namespace {
-
-namespace fs = std::filesystem;
-
-/// Also when a link leads from one to the other, or when neither is there yet.
-bool same_file(const std::string& a, const std::string& b) {
-  std::error_code failure;
-  const fs::path canonical = fs::weakly_canonical(a, failure);
-  return fs::equivalent(a, b, failure) ||
-         (!canonical.empty() && canonical == fs::weakly_canonical(b, failure));
-}
 
 void check_outputs(const CLI::App& command) {
   std::vector<std::pair<std::string, std::string>> files;  // option, path

@@ -67,7 +67,7 @@ void add_rollout(CLI::App& program) {
     options->rollout.quiet = options->common.quiet;
     options->request.on_device = options->device == "cuda";
     const DataFile data = DataFile::open(options->data);
-    rollout(*open_model(options->request, data), data, options->output, options->rollout);
+    rollout(options->request, data, options->output, options->rollout);
   });
 }
 

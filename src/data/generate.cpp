@@ -8,6 +8,7 @@
 #include "data/provenance.hpp"
 #include "data/split_writer.hpp"
 #include "io/atomic_file.hpp"
+#include "io/input_file.hpp"
 #include "parallel/in_order.hpp"
 
 namespace mac {
@@ -92,6 +93,7 @@ void generate(const Experiment& experiment, const std::string& path, const Gener
   std::size_t total = 0;
   for (const SplitPlan& split : data.splits) total += split.trajectories;
 
+  check_output(path, {experiment.config.source()});
   AtomicFile target(path);
   h5::File file = h5::File::create(target.temporary_path());
   write_provenance(file, "data", experiment);

@@ -7,6 +7,7 @@
 #include "data/provenance.hpp"
 #include "data/split_writer.hpp"
 #include "io/atomic_file.hpp"
+#include "io/input_file.hpp"
 
 namespace mac {
 
@@ -49,6 +50,7 @@ void write_data(const Experiment& experiment, const std::vector<SplitArrays>& sp
     check(plan, "closure_mean", arrays.closure_mean, plan.intervals, c);
   }
 
+  check_output(path, {experiment.config.source()});
   AtomicFile target(path);
   h5::File file = h5::File::create(target.temporary_path());
   write_provenance(file, "data", experiment);

@@ -22,6 +22,7 @@ namespace detail {
 struct ConfigFile {
   std::string name;
   std::string text;
+  bool on_disk = false;
   toml::table root;
 };
 
@@ -151,11 +152,14 @@ ConfigTable ConfigTable::read(const std::string& path) {
   std::ifstream stream(path, std::ios::binary);
   std::ostringstream text;
   text << stream.rdbuf();
-  return parse(text.str(), path);
+  ConfigTable table = parse(text.str(), path);
+  table.node_->file->on_disk = true;
+  return table;
 }
 
 const std::string& ConfigTable::text() const { return node_->file->text; }
 const std::string& ConfigTable::file() const { return node_->file->name; }
+std::string ConfigTable::source() const { return node_->file->on_disk ? file() : std::string(); }
 std::string ConfigTable::path() const { return node_->path; }
 int ConfigTable::line() const { return static_cast<int>(node_->table->source().begin.line); }
 

@@ -21,6 +21,19 @@ void require_file(const fs::path& path) {
   if (fs::is_directory(path)) throw Error("{}: is a folder, expected a file", path.string());
 }
 
+bool same_file(const fs::path& a, const fs::path& b) {
+  std::error_code failure;
+  const fs::path canonical = fs::weakly_canonical(a, failure);
+  return fs::equivalent(a, b, failure) ||
+         (!canonical.empty() && canonical == fs::weakly_canonical(b, failure));
+}
+
+void check_output(const fs::path& output, std::initializer_list<fs::path> inputs) {
+  for (const fs::path& input : inputs)
+    if (!input.empty() && same_file(output, input))
+      throw UsageError("{}: would overwrite the input {}", output.string(), input.string());
+}
+
 FileKind file_kind(const fs::path& path) {
   require_file(path);
   std::string start(64, '\0');

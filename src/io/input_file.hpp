@@ -1,13 +1,20 @@
-// What can be said of an input file before its reader takes over.
+// What can be said of an input file before its reader takes over, and that no output takes its place.
 #pragma once
 
 #include <filesystem>
+#include <initializer_list>
 #include <string_view>
 
 namespace mac {
 
 /// Throws Error, naming the file, unless it is there and may be read.
 void require_file(const std::filesystem::path& path);
+
+/// Also when a link leads from one to the other, or when neither is there yet.
+bool same_file(const std::filesystem::path& a, const std::filesystem::path& b);
+
+/// Throws UsageError if the output is one of the files it is made from; empty names are no files.
+void check_output(const std::filesystem::path& output, std::initializer_list<std::filesystem::path> inputs);
 
 enum class FileKind { safetensors, hdf5, onnx, json, text, unknown };
 

@@ -6,6 +6,8 @@
 #include <mac/error.hpp>
 #include <mac/model.hpp>
 
+#include "io/input_file.hpp"
+
 namespace mac {
 
 namespace {
@@ -61,6 +63,12 @@ std::unique_ptr<ClosureModel> open_model(const ModelRequest& request, const Data
     return load_baseline(request.model, *data.experiment().system, request.name);
   }
   return open_network(request, data);
+}
+
+void rollout(const ModelRequest& request, const DataFile& data, const std::string& path,
+             const RolloutOptions& options) {
+  if (request.model != "markov" && request.model != "exact") check_output(path, {request.model});
+  rollout(*open_model(request, data), data, path, options);
 }
 
 void check_trained_model(const std::string& path, const Experiment& experiment) {

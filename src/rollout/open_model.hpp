@@ -18,6 +18,10 @@ struct ModelRequest {
 /// Throws UsageError if the model does not fit the data: another system, other variables, another step.
 std::unique_ptr<ClosureModel> open_model(const ModelRequest& request, const DataFile& data);
 
+/// Opens the model and rolls it out; UsageError if the rollout would overwrite the model or the data.
+void rollout(const ModelRequest& request, const DataFile& data, const std::string& path,
+             const RolloutOptions& options);
+
 /// The same check of a network; `path` is its file, `source` the one that the experiment comes from.
 void check_fits(const std::string& path, const Model& model, const Experiment& experiment,
                 const std::string& source);

@@ -11,6 +11,7 @@
 #include "data/provenance.hpp"
 #include "io/atomic_file.hpp"
 #include "io/hdf5.hpp"
+#include "io/input_file.hpp"
 #include "parallel/in_order.hpp"
 #include "rollout/rollout_file.hpp"
 
@@ -217,6 +218,7 @@ void ClosureGroup::advance(std::size_t, const GroupStep& step, double* y) {
 
 void rollout(const ClosureModel& model, const DataFile& data, const std::string& path,
              const RolloutOptions& options) {
+  check_output(path, {data.path(), options.from});
   std::vector<std::string> names = options.splits;
   if (names.empty())
     for (const char* name : {"test", "ood"})

@@ -47,10 +47,11 @@ std::string machine() {
 class Study {
  public:
   Study(const Experiment& experiment, const std::string& folder, const RunOptions& options)
-      : experiment_(experiment), folder_(folder), options_(options), manifest_(prepare(folder)) {}
+      : experiment_(experiment), folder_(folder), options_(options), manifest_(folder) {}
 
   RunResult run() {
     check();
+    make_folders();
     write_experiment();
     generate_data();
     const DataFile data = DataFile::open(path("data.h5"));
@@ -71,26 +72,21 @@ class Study {
   }
 
  private:
-  static fs::path prepare(const std::string& folder) {
-    std::error_code failure;
-    fs::create_directories(fs::path(folder) / "models", failure);
-    if (!failure) fs::create_directories(fs::path(folder) / "rollouts", failure);
-    if (failure) throw Error("{}: cannot be made: {}", folder, failure.message());
-    return folder;
-  }
-
   bool has_split(std::string_view name) const {
     return std::ranges::find(experiment_.data.splits, name, &SplitPlan::name) !=
            experiment_.data.splits.end();
   }
 
-  /// Refuses what would fail only after hours.
+  /// Refuses what would fail only after hours, before anything is made.
   void check() const {
     const std::string& file = experiment_.config.file();
     const std::vector<std::string> stages = run_stages();
     for (const std::string& name : options_.force)
       if (std::ranges::find(stages, name) == stages.end())
         throw UsageError("there is no stage \"{}\" to force, only {}", name, fmt::join(stages, ", "));
+    if (!experiment_.system->has_equations())
+      throw UsageError("{}: recorded data come without equations to simulate; train on them with mac train",
+                       file);
     if (!has_split("test") && !has_split("ood"))
       throw UsageError("{}: has no [data.test] and no [data.ood] to roll the models out on", file);
     for (const ModelPlan& model : experiment_.models) {
@@ -98,6 +94,14 @@ class Study {
       if (model.network && model.network->training.select != Selection::last && !has_split("validation"))
         throw UsageError("{}: has no [data.validation] to select the weights of {} by; say select = \"last\"",
                          file, model.name);
+    }
+  }
+
+  void make_folders() const {
+    for (const char* name : {"models", "rollouts"}) {
+      std::error_code failure;
+      fs::create_directories(folder_ / name, failure);
+      if (failure) throw Error("{}: cannot be made: {}", folder_.string(), failure.message());
     }
   }
 
@@ -199,7 +203,7 @@ class Study {
       options.threads = options_.threads;
       options.quiet = options_.quiet;
       options.time_steps = true;
-      rollout(*open_model(request, data), data, path(output), options);
+      rollout(request, data, path(output), options);
     });
     rollout_contents_.push_back(manifest_.content(output));
   }

@@ -10,6 +10,7 @@
 #include <type_traits>
 
 #include "io/atomic_file.hpp"
+#include "io/input_file.hpp"
 #include "training/descent.hpp"
 #include "training/normalise.hpp"
 #include "training/training_run.hpp"
@@ -267,8 +268,10 @@ std::vector<TrainingResult> train_seeds(const Experiment& experiment, const Mode
                                         std::span<const std::uint64_t> seeds, const DataFile& data,
                                         std::span<const std::string> paths, const TrainOptions& options) {
   check(experiment, plan, data);
-  for (const std::string& path : paths)
+  for (const std::string& path : paths) {
+    check_output(path, {experiment.config.source(), data.path()});
     AtomicFile{path};  // that it can be written is known before it is made
+  }
   std::vector<ModelPlan> models;
   for (const std::uint64_t seed : seeds) {
     models.push_back(plan);

@@ -65,6 +65,12 @@ TEST_F(InputFiles, AreNeverOverwritten) {
         "diagnose memory @/net.safetensors --data @/data.h5 -o @/data.h5",
         "diagnose memory @/net.safetensors --data @/data.h5 -o @/new --json @/new"})
     expect({arguments, 2, "would overwrite"});
+  // In a folder, the output's name is that of the model.
+  fs::rename(file("data.h5"), file("kernel.h5"));
+  write_bytes(file("kernel.toml"),
+              read_bytes(file("study.toml")) + "[[models]]\nname = \"kernel\"\nkind = \"linear_memory\"\n");
+  expect({"train @/kernel.toml --model kernel --data @/kernel.h5 -o @/", 2, "would overwrite"});
+  fs::rename(file("kernel.h5"), file("data.h5"));
   EXPECT_EQ(bytes(), before);
 }
 

@@ -173,6 +173,30 @@ def test_a_rollout_file_is_read_and_evaluated(folder, model, data):
     assert set(metrics["models"]) == {"mac", "markov"}
 
 
+def test_no_stage_overwrites_its_input(tmp_path, folder, model, data):
+    study, link = tmp_path / "study.toml", tmp_path / "link.h5"
+    study.write_bytes((folder / "study.toml").read_bytes())
+    link.symlink_to(data)
+    splits = dict(mac.read_data(data))
+    inputs = [study, data, model]
+    before = [path.read_bytes() for path in inputs]
+    for call in [
+        lambda: mac.generate(study, study),
+        lambda: mac.write_data(study, study, splits),
+        lambda: mac.train(study, data, data),
+        lambda: mac.train(study, data, study),
+        lambda: mac.rollout_data("markov", data, data),
+        lambda: mac.rollout_data("markov", data, link),
+        lambda: mac.rollout_data(model, data, model),
+        lambda: mac.export_onnx(model, model),
+    ]:
+        with pytest.raises(mac.UsageError, match="would overwrite the input"):
+            call()
+    assert [path.read_bytes() for path in inputs] == before
+    # The name of an experiment that is text is no file.
+    mac.generate(mac.Experiment(STUDY, str(tmp_path / "text")), tmp_path / "text", threads=1)
+
+
 def test_a_whole_study_runs_once(tmp_path, experiment):
     first = mac.run(experiment, tmp_path / "run", threads=1)
     assert first.done == 7 and set(first.metrics["models"]) == {"mac", "markov", "exact_linear"}

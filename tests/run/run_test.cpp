@@ -139,11 +139,14 @@ TEST_F(Run, SaysBeforeItStartsWhatIsMissing) {
             "study.toml: has no [data.test] and no [data.ood] to roll the models out on");
   EXPECT_EQ(message(changed("[data.validation]\ntrajectories = 2\nhorizon = 0.2\n", "")),
             "study.toml: has no [data.validation] to select the weights of mac by; say select = \"last\"");
+  EXPECT_EQ(message("[system]\nname = \"recorded\"\nresolved = [\"x\"]\n" +
+                    study.substr(study.find("[data]"), study.find("[[models]]") - study.find("[data]"))),
+            "study.toml: recorded data come without equations to simulate; train on them with mac train");
   RunOptions options;
   options.force = {"trian"};
   EXPECT_EQ(message(study, options),
             "there is no stage \"trian\" to force, only generate, train, rollout, evaluate, report");
-  EXPECT_FALSE(std::filesystem::exists(folder_.path() / "run" / "data.h5"));
+  EXPECT_FALSE(std::filesystem::exists(folder_.path() / "run"));
 }
 
 /// The study with a trained model instead of a training.
@@ -234,7 +237,7 @@ TEST_F(Run, SaysBeforeItStartsWhyATrainedModelDoesNotFit) {
          "is a closure for burgers, but study.toml is about kdv");
   std::string modes = with_file(model);
   expect(message(modes.replace(modes.find("grid"), 0, "modes = 2\n")), "reads the variables phi1 phi2 phi3");
-  EXPECT_FALSE(std::filesystem::exists(folder_.path() / "other" / "data.h5"));
+  EXPECT_FALSE(std::filesystem::exists(folder_.path() / "other"));
 }
 
 TEST_F(Run, LeavesATrainedModelOutOfTraining) {

@@ -9,6 +9,7 @@
 #include <mac/training.hpp>
 #include <nlohmann/json.hpp>
 
+#include "io/input_file.hpp"
 #include "module.hpp"
 #include "rollout/open_model.hpp"
 
@@ -177,7 +178,7 @@ void roll_out_data(const std::string& model, const std::string& data, const std:
   options.quiet = quiet;
   const LongCall call;
   const DataFile file = DataFile::open(data);
-  rollout(*open_model(request, file), file, path, options);
+  rollout(request, file, path, options);
 }
 
 py::dict read_rollout(const std::string& path) {
@@ -252,7 +253,10 @@ void bind_stages(py::module_& module) {
       py::arg("quiet"));
   module.def(
       "export_onnx",
-      [](const std::string& model, const std::string& path) { export_onnx(load_model(model), path); },
+      [](const std::string& model, const std::string& path) {
+        check_output(path, {model});
+        export_onnx(load_model(model), path);
+      },
       py::arg("model"), py::arg("path"));
 }
 
