@@ -49,7 +49,8 @@ MemoryKernel load_memory_kernel(const std::string& path) {
 
   const h5::Dataset degrees = file.dataset("/degrees"), values = file.dataset("/kernel");
   const auto& dims = values.dims();
-  if (dims.size() != 3 || dims[2] < 2 || degrees.dims() != std::vector<std::size_t>{dims[0], dims[1]})
+  if (dims.size() != 3 || dims[1] == 0 || dims[1] % 2 != 0 || dims[2] < 2 ||
+      degrees.dims() != std::vector<std::size_t>{dims[0], dims[1]})
     throw Error("{}: /degrees is ({}) and /kernel is ({}), expected (J, 2M) and (J, 2M, times)", path,
                 fmt::join(degrees.dims(), ", "), fmt::join(dims, ", "));
   kernel.variables = dims[1];

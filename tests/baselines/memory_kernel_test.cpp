@@ -127,6 +127,11 @@ TEST(MemoryFile, ThatIsDamagedIsRefusedWithItsName) {
   broken = kernel;
   broken.step = 0;
   refused(broken, "step");
+  broken = kernel;
+  broken.variables = 1;
+  broken.degrees = {1};
+  broken.values.resize(broken.times);
+  refused(broken, "expected (J, 2M)");
   const std::string bytes = test::read_bytes(folder.file("broken.h5"));
   test::write_bytes(folder.file("cut.h5"), bytes.substr(0, bytes.size() / 2));
   EXPECT_THROW(load_baseline(folder.file("cut.h5"), *experiment.system), Error);
