@@ -13,7 +13,7 @@ std::string train_baseline(const Experiment& experiment, const ModelPlan& plan, 
                            const std::string& path, int threads, bool quiet) {
   check_data(experiment, data);
   check_output(path, {experiment.config.source(), data.path()});
-  AtomicFile{path};  // that it can be written is known before it is made
+  check_writable(path);
   if (plan.kind == "wilks") {
     const WilksFit fit = fit_wilks(data, plan.baseline->seed);
     save_wilks(fit, experiment, path, plan.name);

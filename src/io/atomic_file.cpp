@@ -62,6 +62,8 @@ void AtomicFile::commit() {
   if (folder.is_open()) ::fsync(folder.get());
 }
 
+void check_writable(const fs::path& path) { const AtomicFile attempt(path); }
+
 void write_file_atomically(const fs::path& path, std::string_view bytes) {
   AtomicFile file(path);
   {

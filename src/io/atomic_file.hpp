@@ -25,6 +25,9 @@ class AtomicFile {
   bool committed_ = false;
 };
 
+/// Throws as AtomicFile does, for what takes long to make: that it can be written is known before.
+void check_writable(const std::filesystem::path& path);
+
 /// The whole of `bytes` as a file, atomically.
 void write_file_atomically(const std::filesystem::path& path, std::string_view bytes);
 

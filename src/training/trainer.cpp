@@ -270,7 +270,7 @@ std::vector<TrainingResult> train_seeds(const Experiment& experiment, const Mode
   check(experiment, plan, data);
   for (const std::string& path : paths) {
     check_output(path, {experiment.config.source(), data.path()});
-    AtomicFile{path};  // that it can be written is known before it is made
+    check_writable(path);
   }
   std::vector<ModelPlan> models;
   for (const std::uint64_t seed : seeds) {
