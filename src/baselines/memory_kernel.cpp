@@ -17,8 +17,6 @@
 // sectors, four for Burgers and two for KdV.
 #include "baselines/memory_kernel.hpp"
 
-#include <omp.h>
-
 #include <Eigen/Core>
 #include <algorithm>
 #include <cmath>
@@ -30,6 +28,7 @@
 
 #include "baselines/hermite.hpp"
 #include "baselines/volterra.hpp"
+#include "parallel/thread_count.hpp"
 #include "systems/fourier.hpp"
 
 namespace mac {
@@ -320,7 +319,7 @@ MemoryKernel compute_memory_kernel(const System& system, const MemoryKernelOptio
   const auto* fourier = dynamic_cast<const FourierSystem*>(&system);
   if (!fourier)
     throw UsageError("memory kernels exist for Fourier systems (burgers, kdv), not for {}", system.name());
-  const int threads = options.threads > 0 ? options.threads : omp_get_num_procs();
+  const int threads = thread_count(options.threads);
   const std::size_t variables = system.resolved_size();
   const auto flips = sign_symmetries(system);
   const Basis basis = make_basis(variables, options.degree, flips);

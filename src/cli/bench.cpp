@@ -1,6 +1,5 @@
 // mac bench: how fast the networks run on this machine
 #include <fmt/format.h>
-#include <omp.h>
 
 #include <mac/error.hpp>
 #include <mac/experiment.hpp>
@@ -10,6 +9,7 @@
 
 #include "cli/commands.hpp"
 #include "network/benchmark.hpp"
+#include "parallel/thread_count.hpp"
 
 namespace mac::cli {
 
@@ -75,7 +75,7 @@ void run(const Options& options) {
   const bool step = options.work == "step";
   const std::size_t batch = options.batch ? options.batch : step ? 1 : 96;
   // A step starts no thread unless asked to.
-  const int threads = options.common.threads ? options.common.threads : step ? 1 : omp_get_num_procs();
+  const int threads = step && options.common.threads == 0 ? 1 : thread_count(options.common.threads);
   const Timing timing =
       step ? time_step<T>(shape, batch, threads) : time_training<T>(shape, {batch, options.length}, threads);
   const double peak = fma_peak_gflops<T>(threads);

@@ -10,6 +10,7 @@
 #include "io/atomic_file.hpp"
 #include "io/input_file.hpp"
 #include "parallel/in_order.hpp"
+#include "parallel/thread_count.hpp"
 
 namespace mac {
 

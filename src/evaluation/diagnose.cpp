@@ -1,11 +1,11 @@
-#include <omp.h>
-
 #include <algorithm>
 #include <cmath>
 #include <functional>
 #include <mac/diagnose.hpp>
 #include <mac/error.hpp>
 #include <mac/progress.hpp>
+
+#include "parallel/thread_count.hpp"
 
 namespace mac {
 
@@ -21,7 +21,7 @@ void for_each_trajectory(const DiagnosePlan& plan, const char* label,
   Progress progress(label, plan.trajectories, plan.quiet);
   std::exception_ptr failure;
   const auto n = static_cast<std::int64_t>(plan.trajectories);
-  const int threads = plan.threads > 0 ? plan.threads : omp_get_num_procs();
+  const int threads = thread_count(plan.threads);
 #pragma omp parallel for schedule(dynamic, 1) num_threads(threads)
   for (std::int64_t i = 0; i < n; ++i) {
     try {  // no exception may leave the parallel region

@@ -1,11 +1,11 @@
 #include "evaluation/memory_response.hpp"
 
-#include <omp.h>
-
 #include <algorithm>
 #include <cmath>
 #include <mac/error.hpp>
 #include <mac/network.hpp>
+
+#include "parallel/thread_count.hpp"
 
 namespace mac {
 
@@ -92,7 +92,7 @@ MemoryResponse memory_response(const Model& model, const DataFile& data, const M
                         std::vector<double>(d),
                         options.threshold};
 
-  const int threads = options.threads > 0 ? options.threads : omp_get_num_procs();
+  const int threads = thread_count(options.threads);
   const auto engine = make_cpu_engine<double>(model.shape, threads);
   const auto tape = engine->make_tape({c, lags});
   const std::size_t state = model.shape.state_size(), times = split.times();

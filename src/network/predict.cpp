@@ -1,11 +1,11 @@
 #include "network/predict.hpp"
 
-#include <omp.h>
-
 #include <algorithm>
 #include <cmath>
 #include <mac/error.hpp>
 #include <mac/progress.hpp>
+
+#include "parallel/thread_count.hpp"
 
 namespace mac {
 
@@ -15,14 +15,10 @@ namespace {
 constexpr std::size_t samples_per_piece = 16;
 constexpr std::size_t times_per_piece = 64;
 
-int thread_count(const PredictOptions& options) {
-  return options.threads > 0 ? options.threads : omp_get_num_procs();
-}
-
 template <class T>
 std::unique_ptr<SequenceEngine<T>> make_engine(const NetworkShape& shape, const PredictOptions& options) {
   if (options.engine == EngineChoice::reference) return make_reference_engine<T>(shape);
-  return make_cpu_engine<T>(shape, thread_count(options));
+  return make_cpu_engine<T>(shape, thread_count(options.threads));
 }
 
 }  // namespace
@@ -40,7 +36,7 @@ class Predictor::Typed final : public Impl {
       : shape_(model.shape),
         normalisation_(model.normalisation),
         parameters_(parameters_as<T>(model)),
-        threads_(thread_count(options)),
+        threads_(thread_count(options.threads)),
         times_(options.mode == ModeChoice::step ? 1 : times_per_piece) {
     if (options.engine == EngineChoice::cpu && options.mode == ModeChoice::step)
       step_ = std::make_unique<StepEngine<T>>(shape_, parameters_);

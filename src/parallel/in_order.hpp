@@ -14,11 +14,6 @@
 
 namespace mac {
 
-/// The number of threads a user asked for; 0 means all cores.
-inline int thread_count(int asked) {
-  return asked > 0 ? asked : std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
-}
-
 /// Runs compute(worker, i) for i = 0 .. count-1 on up to `threads` threads (worker < threads tells them
 /// apart); what each call returns goes to finish(i, result) in the order of i, one at a time. Waiting threads
 /// sleep, so a busy machine loses nothing. The first exception stops the rest and is rethrown here.

@@ -13,6 +13,7 @@
 #include "io/hdf5.hpp"
 #include "io/input_file.hpp"
 #include "parallel/in_order.hpp"
+#include "parallel/thread_count.hpp"
 #include "rollout/rollout_file.hpp"
 
 namespace mac {

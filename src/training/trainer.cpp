@@ -1,5 +1,3 @@
-#include <omp.h>
-
 #include <algorithm>
 #include <chrono>
 #include <cmath>
@@ -11,6 +9,7 @@
 
 #include "io/atomic_file.hpp"
 #include "io/input_file.hpp"
+#include "parallel/thread_count.hpp"
 #include "training/descent.hpp"
 #include "training/normalise.hpp"
 #include "training/training_run.hpp"
@@ -63,7 +62,7 @@ class Trainer {
         plan_(models[0].network->training),
         shape_(models[0].network->shape),
         options_(options),
-        threads_(options.threads > 0 ? options.threads : omp_get_num_procs()),
+        threads_(thread_count(options.threads)),
         train_(data.split("train")),
         normalisation_(fit_normalisation(train_, *experiment.system, plan_.normalisation, plan_.held.target,
                                          usable_times(train_, longest_horizon(plan_), step_size()))),

@@ -1,0 +1,8 @@
+#pragma once
+
+namespace mac {
+
+/// The number of threads a user asked for; 0 means all cores that the process may use.
+int thread_count(int asked);
+
+}  // namespace mac
