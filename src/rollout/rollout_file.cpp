@@ -29,7 +29,7 @@ h5::Dataset create_first_series(h5::File& file, const DataSplit& split, const Sy
 }  // namespace
 
 RolloutSplitWriter::RolloutSplitWriter(h5::File& file, const DataSplit& split, const System& system,
-                                       std::vector<double> time, std::size_t first_in_data,
+                                       const std::vector<double>& time, std::size_t first_in_data,
                                        std::optional<std::size_t> memory_size, bool time_steps)
     : times_(time.size()),
       first_in_data_(first_in_data),

@@ -12,8 +12,9 @@ namespace mac {
 class RolloutSplitWriter {
  public:
   /// `time` may begin after the data's first time and end beyond its last.
-  RolloutSplitWriter(h5::File& file, const DataSplit& split, const System& system, std::vector<double> time,
-                     std::size_t first_in_data, std::optional<std::size_t> memory_size, bool time_steps);
+  RolloutSplitWriter(h5::File& file, const DataSplit& split, const System& system,
+                     const std::vector<double>& time, std::size_t first_in_data,
+                     std::optional<std::size_t> memory_size, bool time_steps);
 
   /// Trajectories first, first+1, ... with the truth beside them, NaN where the data has none.
   void write(const DataSplit& split, std::size_t first, std::size_t count, const GroupResult& result);
