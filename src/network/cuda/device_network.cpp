@@ -86,13 +86,19 @@ std::size_t DeviceNetwork::h_size(SequenceDims dims) const {
   return models_ * dims.batch * static_cast<std::size_t>(quads_of(dims)) * shape_.d_model * 4;
 }
 
+Groups DeviceNetwork::groups(SequenceDims dims, const LaunchPlan& plan) const {
+  return group_sequences(static_cast<int>(dims.batch), static_cast<int>(shape_.n_blocks),
+                         multiprocessors() * plan.blocks);
+}
+
 /// What the problems of both kinds of layer have in common.
 template <class Problem>
-Problem DeviceNetwork::blocks(const float* parameters, SequenceDims dims, const float* initial_state,
-                              DeviceTape* tape, cudaStream_t stream) {
+Problem DeviceNetwork::blocks(const LaunchPlan& plan, const float* parameters, SequenceDims dims,
+                              const float* initial_state, DeviceTape* tape, cudaStream_t stream) {
   Problem problem{};
   problem.models = static_cast<int>(models_), problem.batch = static_cast<int>(dims.batch);
   problem.layers = static_cast<int>(shape_.n_blocks);
+  problem.groups = groups(dims, plan);
   problem.time = static_cast<int>(dims.time), problem.quads = quads_of(dims);
   problem.parameters = parameters, problem.parameter_count = layout_.size(),
   problem.first_block = first_block_;
@@ -104,16 +110,16 @@ Problem DeviceNetwork::blocks(const float* parameters, SequenceDims dims, const 
     h_.reserve(h_size(dims));
     problem.h = h_.data();
   }
-  const std::size_t counters = 1 + models_ * dims.batch * shape_.n_blocks;
+  const std::size_t counters = 1 + models_ * static_cast<std::size_t>(problem.groups.count) * shape_.n_blocks;
   counters_.reserve(counters);
   problem.counters = counters_.data();
   check(cudaMemsetAsync(counters_.data(), 0, counters * sizeof(int), stream), "clearing counters");
   return problem;
 }
 
-MambaProblem DeviceNetwork::mamba(const float* parameters, SequenceDims dims, const float* initial_state,
-                                  DeviceTape* tape, cudaStream_t stream) {
-  auto problem = blocks<MambaProblem>(parameters, dims, initial_state, tape, stream);
+MambaProblem DeviceNetwork::mamba(const LaunchPlan& plan, const float* parameters, SequenceDims dims,
+                                  const float* initial_state, DeviceTape* tape, cudaStream_t stream) {
+  auto problem = blocks<MambaProblem>(plan, parameters, dims, initial_state, tape, stream);
   problem.sizes = mamba_sizes_, problem.offsets = mamba_offsets_;
   if (!tape) return problem;
   const std::size_t stages = models_ * dims.batch * shape_.n_blocks;
@@ -124,9 +130,9 @@ MambaProblem DeviceNetwork::mamba(const float* parameters, SequenceDims dims, co
   return problem;
 }
 
-GruProblem DeviceNetwork::gru(const float* parameters, SequenceDims dims, const float* initial_state,
-                              DeviceTape* tape, cudaStream_t stream) {
-  auto problem = blocks<GruProblem>(parameters, dims, initial_state, tape, stream);
+GruProblem DeviceNetwork::gru(const LaunchPlan& plan, const float* parameters, SequenceDims dims,
+                              const float* initial_state, DeviceTape* tape, cudaStream_t stream) {
+  auto problem = blocks<GruProblem>(plan, parameters, dims, initial_state, tape, stream);
   problem.sizes = gru_sizes_, problem.offsets = gru_offsets_;
   if (!tape) return problem;
   tape->activations.reserve(models_ * dims.batch * shape_.n_blocks *
@@ -145,10 +151,11 @@ void DeviceNetwork::forward(const float* parameters, SequenceDims dims, const fl
     launch_output_forward(end, problem.h + shape_.n_blocks * problem.h_layer_stride, y, stream);
   };
   if (shape_.kind == LayerKind::mamba)
-    run(MambaForward{mamba(parameters, dims, initial_state, tape, stream), final_state},
+    run(MambaForward{mamba(forward_plan_, parameters, dims, initial_state, tape, stream), final_state},
         launch_mamba_forward);
   else
-    run(GruForward{gru(parameters, dims, initial_state, tape, stream), final_state}, launch_gru_forward);
+    run(GruForward{gru(forward_plan_, parameters, dims, initial_state, tape, stream), final_state},
+        launch_gru_forward);
   check_launch("starting a forward pass");
   if (tape) tape->dims = dims;
 }
@@ -163,8 +170,10 @@ void DeviceNetwork::backward(const float* parameters, SequenceDims dims, const f
   const int block_parameters = static_cast<int>(shape_.n_blocks * block_size_);
   const std::size_t tail_partials = models_ * end_blocks * static_cast<std::size_t>(end.tail_size());
   const std::size_t input_partials = models_ * end_blocks * static_cast<std::size_t>(end.input_size());
+  const int of_model = groups(dims, backward_plan_).count;  // blocks of a layer
   partials_.reserve(tail_partials + input_partials +
-                    models_ * dims.batch * static_cast<std::size_t>(block_parameters));
+                    models_ * static_cast<std::size_t>(of_model) *
+                        static_cast<std::size_t>(block_parameters));
   float* const of_tail = partials_.data();
   float* const of_input = of_tail + tail_partials;
   float* const of_blocks = of_input + input_partials;
@@ -179,20 +188,22 @@ void DeviceNetwork::backward(const float* parameters, SequenceDims dims, const f
     launch_input_backward(end, x, problem.d_h, gradients.x, of_input, stream);
   };
   if (shape_.kind == LayerKind::mamba) {
-    MambaBackward problem{mamba(parameters, dims, initial_state, &tape, stream)};
+    MambaBackward problem{mamba(backward_plan_, parameters, dims, initial_state, &tape, stream)};
     if (!backward_plan_.shared_sums)
-      gradient_sums_.reserve(models_ * dims.batch * shape_.n_blocks * mamba_gradient_floats(mamba_sizes_));
+      gradient_sums_.reserve(models_ * static_cast<std::size_t>(of_model) * shape_.n_blocks *
+                             mamba_gradient_floats(mamba_sizes_));
     problem.gradients = gradient_sums_.data();
     run(problem, launch_mamba_backward);
   } else
-    run(GruBackward{gru(parameters, dims, initial_state, &tape, stream)}, launch_gru_backward);
+    run(GruBackward{gru(backward_plan_, parameters, dims, initial_state, &tape, stream)},
+        launch_gru_backward);
 
   const auto reduce = [&](const float* partials, int parts, int count, std::size_t offset) {
     launch_reduce_partials(partials, static_cast<int>(models_), parts, count, gradients.parameters + offset,
                            layout_.size(), add, stream);
   };
   reduce(of_tail, end_blocks, end.tail_size(), end.tail);
-  reduce(of_blocks, static_cast<int>(dims.batch), block_parameters, first_block_);
+  reduce(of_blocks, of_model, block_parameters, first_block_);
   reduce(of_input, end_blocks, end.input_size(), end.input_weight);
   check_launch("starting a backward pass");
 }

@@ -44,13 +44,14 @@ class DeviceNetwork {
   void plan_mamba();
   void plan_gru();
   EndsProblem ends(const float* parameters, SequenceDims dims) const;
+  Groups groups(SequenceDims dims, const LaunchPlan& plan) const;
   template <class Problem>
-  Problem blocks(const float* parameters, SequenceDims dims, const float* initial_state, DeviceTape* tape,
-                 cudaStream_t stream);
-  MambaProblem mamba(const float* parameters, SequenceDims dims, const float* initial_state, DeviceTape* tape,
-                     cudaStream_t stream);
-  GruProblem gru(const float* parameters, SequenceDims dims, const float* initial_state, DeviceTape* tape,
-                 cudaStream_t stream);
+  Problem blocks(const LaunchPlan& plan, const float* parameters, SequenceDims dims,
+                 const float* initial_state, DeviceTape* tape, cudaStream_t stream);
+  MambaProblem mamba(const LaunchPlan& plan, const float* parameters, SequenceDims dims,
+                     const float* initial_state, DeviceTape* tape, cudaStream_t stream);
+  GruProblem gru(const LaunchPlan& plan, const float* parameters, SequenceDims dims,
+                 const float* initial_state, DeviceTape* tape, cudaStream_t stream);
   std::size_t h_size(SequenceDims dims) const;
 
   NetworkShape shape_;

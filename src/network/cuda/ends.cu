@@ -110,7 +110,7 @@ __device__ void load_input_parameters(float* shared, const InputLayout& at, cons
                                       bool backward) {
   const float* const w = parameters_of_model(p) + p.input_weight;
   load_tiles(shared + at.weight, p.d_model, p.d_in, [&](int o, int i) { return w[o * p.d_in + i]; });
-  load_padded(shared + at.bias, p.d_model, parameters_of_model(p) + p.input_bias, 1, p.d_model);
+  load(shared + at.bias, parameters_of_model(p) + p.input_bias, p.d_model);
   if (backward)
     load_tiles(shared + at.weight_back, p.d_in, p.d_model, [&](int i, int o) { return w[o * p.d_in + i]; });
 }
@@ -210,12 +210,12 @@ __device__ void load_output_parameters(float* shared, const OutputLayout& at, co
                                        bool backward) {
   const float* const w = parameters_of_model(p) + p.tail;
   const Tail tail(p);
-  load_padded(shared + at.norm_weight, p.d_model, w, 1, p.d_model);
-  load_padded(shared + at.norm_bias, p.d_model, w + tail.norm_bias, 1, p.d_model);
+  load(shared + at.norm_weight, w, p.d_model);
+  load(shared + at.norm_bias, w + tail.norm_bias, p.d_model);
   const float *const w1 = w + tail.hidden, *const w2 = w + tail.output;
   load_tiles(shared + at.hidden, p.d_model, p.d_model, [&](int o, int i) { return w1[o * p.d_model + i]; });
-  load_padded(shared + at.hidden_bias, p.d_model, w + tail.hidden_bias, 1, p.d_model);
-  load_padded(shared + at.output_bias, p.d_out, w + tail.output_bias, 1, p.d_out);
+  load(shared + at.hidden_bias, w + tail.hidden_bias, p.d_model);
+  load(shared + at.output_bias, w + tail.output_bias, p.d_out);
   if (backward) {
     load_tiles(shared + at.hidden_back, p.d_model, p.d_model,
                [&](int i, int o) { return w1[o * p.d_model + i]; });

@@ -30,6 +30,7 @@ struct GruProblem {
   GruSizes sizes;
   GruOffsets offsets;
   int models, batch, layers;
+  Groups groups;            // of a model's sequences
   int time, quads;          // quads = ceil(time / 4)
   const float* parameters;  // (model, parameter_count)
   std::size_t parameter_count;
@@ -38,7 +39,7 @@ struct GruProblem {
   std::size_t h_layer_stride;  // 0: one copy, overwritten by each layer
   float* tape;                 // (layer, sequence, quad, tape_rows, 4), or null
   const float* initial_state;  // (sequence, layer, d_model), or null
-  int* counters;               // of the pipeline, zero
+  int* counters;               // of the pipeline, zero: the next ticket, then (model, group, layer)
 };
 
 struct GruForward : GruProblem {
@@ -49,7 +50,7 @@ struct GruBackward : GruProblem {
   float* d_h = nullptr;  // (sequence, quad, d_model, 4): gradient of the last layer's output, then of h
   const float* d_final_state = nullptr;  // or null
   float* d_initial_state = nullptr;      // or null
-  float* partials = nullptr;             // (sequence, layer, offsets.size): parameter gradients of each block
+  float* partials = nullptr;             // (model, group, layer, offsets.size): each block's gradients
 };
 
 /// The launches that suit the device; none if the network does not fit its shared memory.

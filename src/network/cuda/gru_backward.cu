@@ -41,7 +41,7 @@ struct Layout {
     SharedLayout shared;
     const int d = s.d_model;
     norm_weight = shared.take(d), norm_bias = shared.take(d);
-    input_weight = shared.take(right_tile_floats(3 * d, d));
+    input_weight = shared.take(tile_floats<8>(d, 3 * d));
     scales = shared.take(4 * columns.quads), bias_sums = shared.take(6 * d);
     S = shared.used;
     gate_gradients = shared.take(2 * 4 * columns.quads * gates.ld);
@@ -152,10 +152,10 @@ struct BackwardBlock : GruBlock {
   __device__ void load_parameters() const {
     const float* const w = parameters();
     const GruOffsets& of = backward.offsets;
-    load_padded(shared + at.norm_weight, d, w + of.norm_weight, 1, d);
-    load_padded(shared + at.norm_bias, d, w + of.norm_bias, 1, d);
+    load(shared + at.norm_weight, w + of.norm_weight, d);
+    load(shared + at.norm_bias, w + of.norm_bias, d);
     // The rows of a tile are in the order 0, 2, 4, 6, 1, 3, 5, 7: a thread's two rows are neighbours.
-    load_right_tiles(shared + at.input_weight, round_up(3 * d, 8), d, [&](int k, int o) {
+    load_tiles<8>(shared + at.input_weight, d, round_up(3 * d, 8), [&](int o, int k) {
       const int row = k / 8 * 8 + k % 4 * 2 + k % 8 / 4;
       return row < 3 * d ? w[of.input_weight + row * d + o] : 0.0f;
     });

@@ -82,8 +82,8 @@ struct ForwardBlock : GruBlock {
   __device__ void load_parameters() const {
     const float* const w = parameters();
     const GruOffsets& of = forward.offsets;
-    load_padded(shared + at.norm_weight, d, w + of.norm_weight, 1, d);
-    load_padded(shared + at.norm_bias, d, w + of.norm_bias, 1, d);
+    load(shared + at.norm_weight, w + of.norm_weight, d);
+    load(shared + at.norm_bias, w + of.norm_bias, d);
     load_tiles(shared + at.input_weight, 3 * d, d,
                [&](int o, int i) { return w[of.input_weight + o * d + i]; });
     for (int i = threadIdx.x; i < 3 * d; i += blockDim.x)

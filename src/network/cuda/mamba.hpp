@@ -62,6 +62,7 @@ struct MambaProblem {
   MambaSizes sizes;
   MambaOffsets offsets;
   int models, batch, layers;
+  Groups groups;            // of a model's sequences
   int time, quads;          // quads = ceil(time / 4)
   const float* parameters;  // (model, parameter_count)
   std::size_t parameter_count;
@@ -71,7 +72,7 @@ struct MambaProblem {
   float* tape;                 // (layer, sequence, quad, tape_rows, 4), or null
   float* checkpoints;          // (layer, sequence, quad, checkpoint_size): the states before a quad, or null
   const float* initial_state;  // (sequence, layers · layer_state), or null
-  int* counters;               // pipeline_counters() ints, zero
+  int* counters;               // of the pipeline, zero: the next ticket, then (model, group, layer)
 };
 
 struct MambaForward : MambaProblem {
@@ -82,8 +83,8 @@ struct MambaBackward : MambaProblem {
   float* d_h = nullptr;  // (sequence, quad, d_model, 4): gradient of the last layer's output, then of h
   const float* d_final_state = nullptr;  // or null
   float* d_initial_state = nullptr;      // or null
-  float* partials = nullptr;             // (sequence, layer, offsets.size): parameter gradients of each block
-  float* gradients = nullptr;  // (sequence, layer, mamba_gradient_floats): its sums, unless plan.shared_sums
+  float* partials = nullptr;             // (model, group, layer, offsets.size): each block's gradients
+  float* gradients = nullptr;  // (model, group, layer, mamba_gradient_floats): sums, unless plan.shared_sums
 };
 
 /// The launches that suit the device; none if the network does not fit its shared memory.

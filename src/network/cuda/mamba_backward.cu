@@ -1,5 +1,5 @@
 // Backward pass of the Mamba layers. One block is one stage of the pipeline (pipeline.cuh), which here runs
-// from the last layer to the first and from the last chunk of time to the first, with one sequence. The tape
+// from the last layer to the first and from the last chunk of time to the first. The tape
 // holds x, z, x_proj's output and the states before each quad of steps; everything else is recomputed.
 //
 // A warp owns a slab of 16 channels, within which everything stays that concerns single channels
@@ -13,7 +13,7 @@
 // One helper warp sums its weight gradients in registers. Two take in_proj's gradient as well, after in_proj,
 // and v and Δ of the chunk that they have fetched. Where registers do not suffice the sums are in memory.
 //
-// Each block sums the parameter gradients of its own sequence in a fixed order; reduce_partials adds up the
+// Each block sums the parameter gradients of its own sequences in a fixed order; reduce_partials adds up the
 // blocks.
 #include "network/cuda/mamba_backward_helper.cuh"
 #include "network/cuda/mamba_backward_slab.cuh"
@@ -31,22 +31,15 @@ __device__ void load_parameters(const B& b) {
   const auto& s = b.s;
   const MambaOffsets& from = b.problem.offsets;
   const float* const w = b.parameters();
-  const auto copy = [&](int to, int offset, int count) {
-    load_padded(b.shared + to, count, w + offset, 1, count);
-  };
   load_tiles(b.shared + b.at.out_proj, s.d_inner, s.d_model,
              [&](int channel, int o) { return w[from.out_proj + o * s.d_inner + channel]; });
   load_tiles(b.shared + b.at.x_proj, s.d_inner, s.projected(), [&](int channel, int o) {
     const int r = projected_row(b.problem.sizes, o);
     return r < 0 ? 0.0f : w[from.x_proj + r * s.d_inner + channel];
   });
-  load_right_tiles(b.shared + b.at.in_proj, 2 * s.d_inner, s.d_model,
-                   [&](int o, int i) { return w[from.in_proj + o * s.d_model + i]; });
-  copy(b.at.norm_weight, from.norm_weight, s.d_model), copy(b.at.norm_bias, from.norm_bias, s.d_model);
-  copy(b.at.conv_weight, from.conv_weight, 4 * s.d_inner), copy(b.at.conv_bias, from.conv_bias, s.d_inner);
-  copy(b.at.step_weight, from.step_weight, s.d_inner * s.rank),
-      copy(b.at.step_bias, from.step_bias, s.d_inner);
-  copy(b.at.D, from.D, s.d_inner);
+  load_tiles<8>(b.shared + b.at.in_proj, s.d_model, 2 * s.d_inner,
+                [&](int i, int o) { return w[from.in_proj + o * s.d_model + i]; });
+  load_small_parameters(b.shared, b.at, s, w, from);
   fill(b.shared + b.at.d_window, 4 * s.d_inner, 0);
   // Rows of channels and sums of quads that don't exist stay zeros.
   fill(b.shared + b.at.v, b.at.scan_sums - b.at.v, 0);
@@ -89,8 +82,7 @@ __global__ void __launch_bounds__(THREADS, BLOCKS)
   extern __shared__ float4 shared_quads[];
   __shared__ int shared_ticket;
   using B = Block<C, Sizes, THREADS / 32, OVERLAP>;
-  const Stage stage = take_stage({problem.counters, problem.counters + 1}, problem.batch, problem.layers,
-                                 Direction::backward, &shared_ticket);
+  const Stage stage = take_stage(problem, Direction::backward, &shared_ticket);
   const Sizes sizes(problem.sizes);
   const GradientLayout gradient_at(sizes, B::holders);
   B b{problem,
@@ -99,10 +91,9 @@ __global__ void __launch_bounds__(THREADS, BLOCKS)
       gradient_at,
       reinterpret_cast<float*>(shared_quads),
       stage,
-      stage.model * problem.batch + stage.sample,
       nullptr,
       nullptr};
-  const size_t place = static_cast<size_t>(b.sequence) * problem.layers + stage.layer;
+  const size_t place = static_cast<size_t>(stage.place);
   b.partial = problem.partials + place * problem.offsets.size;
   b.gradients = shared_gradients ? b.shared + b.at.gradients : problem.gradients + place * gradient_at.total;
   load_parameters(b);
@@ -166,7 +157,7 @@ std::size_t mamba_gradient_floats(const MambaSizes& sizes) {
 void launch_mamba_backward(const MambaBackward& problem, const LaunchPlan& plan, cudaStream_t stream) {
   const auto kernel = variants[plan.variant].kernel;
   cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, static_cast<int>(plan.bytes));
-  kernel<<<problem.models * problem.batch * problem.layers, plan.threads, plan.bytes, stream>>>(
+  kernel<<<problem.models * problem.groups.count * problem.layers, plan.threads, plan.bytes, stream>>>(
       problem, plan.shared_sums);
 }
 

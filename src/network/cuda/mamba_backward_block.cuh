@@ -49,7 +49,7 @@ struct Layout {
     SharedLayout shared;
     out_proj = shared.take(tile_floats(s.d_inner, s.d_model));
     x_proj = shared.take(tile_floats(s.d_inner, s.projected()));
-    in_proj = shared.take(right_tile_floats(2 * s.d_inner, s.d_model));
+    in_proj = shared.take(tile_floats<8>(s.d_model, 2 * s.d_inner));
     norm_weight = shared.take(s.d_model), norm_bias = shared.take(s.d_model);
     conv_weight = shared.take(4 * s.d_inner), conv_bias = shared.take(s.d_inner);
     step_weight = shared.take(s.d_inner * s.rank), step_bias = shared.take(s.d_inner);
@@ -73,9 +73,8 @@ struct Layout {
 };
 
 /// A chunk of time and its rows.
-struct Chunk {
-  int number, first_quad;
-  int steps;  // that exist
+struct Chunk : ChunkOfRun {
+  int number;
   int window, x, z, projected, v, delta, d_h;
 };
 
@@ -114,7 +113,6 @@ struct Block {
   const GradientLayout gradient_at;
   float* shared;
   Stage stage;
-  int sequence;
   float* gradients;  // in shared or device memory
   float* partial;    // (offsets.size), in device memory: the block's results
 
@@ -139,16 +137,18 @@ struct Block {
     return problem.parameters + stage.model * problem.parameter_count + problem.first_block +
            static_cast<size_t>(stage.layer) * problem.offsets.size;
   }
-  __device__ StateOfLayer state(const float* of) const {
-    return StateOfLayer::of(of, sequence, stage.layer, problem.layers, problem.sizes);
+  /// Of the sequence that a quad of the run belongs to.
+  __device__ StateOfLayer state(const float* of, int quad) const {
+    return StateOfLayer::of(of, stage.sequence + quad / problem.quads, stage.layer, problem.layers,
+                            problem.sizes);
   }
   __device__ size_t sequence_of_layer() const {
-    return stage.layer * static_cast<size_t>(problem.models) * problem.batch + sequence;
+    return stage.layer * static_cast<size_t>(problem.models) * problem.batch + stage.sequence;
   }
-  /// From quad `first_quad` of a sequence on.
+  /// From quad `first_quad` of the run on.
   __device__ TileView tensor(const float* data, size_t of_sequence, int rows, int first_quad) const {
     return {const_cast<float*>(data) + (of_sequence * problem.quads + first_quad) * rows * 4, rows,
-            problem.quads - first_quad};
+            stage.quads - first_quad};
   }
   __device__ TileView tape(int first_quad) const {
     return tensor(problem.tape, sequence_of_layer(), s.tape_rows(), first_quad);
@@ -156,15 +156,14 @@ struct Block {
   __device__ const float* checkpoint(int quad) const {
     return problem.checkpoints + (sequence_of_layer() * problem.quads + quad) * s.checkpoint_size();
   }
-  __device__ int chunks() const { return (problem.quads + length - 1) / length; }
+  __device__ int chunks() const { return stage.chunks(length); }
   __device__ Chunk chunk(int number) const {
-    const int first_quad = number * length, odd = overlap ? number % 2 : 0;
+    const int odd = overlap ? number % 2 : 0;
     const int x = at.tape + odd * at.tape_floats;
     const int slab_rows = 16 * s.slabs() * columns.stride,
               v = at.v + (holders == 2 ? odd : 0) * 2 * slab_rows;
-    return {number,
-            first_quad,
-            min(4 * length, problem.time - 4 * first_quad),
+    return {ChunkOfRun(problem, stage, number, length),
+            number,
             at.window + odd * 4 * s.d_inner,
             x,
             x + s.d_inner * columns.stride,
@@ -190,7 +189,9 @@ struct Convolution {
 
   template <class B>
   __device__ Convolution(const B& b, const Chunk& chunk, int channel, int q)
-      : before(q == 0 ? quad_at(b.shared + chunk.window + 4 * channel) : b.quad(chunk.x, channel, q - 1)),
+      : before(chunk.begins(q) ? window_before(b, chunk.first_quad + q, channel)
+               : q == 0        ? quad_at(b.shared + chunk.window + 4 * channel)
+                               : b.quad(chunk.x, channel, q - 1)),
         x(b.quad(chunk.x, channel, q)),
         sum(convolve(quad_at(b.shared + b.at.conv_weight + 4 * channel), b.shared[b.at.conv_bias + channel],
                      before, x)) {}
@@ -201,7 +202,7 @@ template <class B>
 __device__ void recompute(const B& b, const Chunk& chunk, int channel, int q) {
   b.quad(chunk.v, channel, q) = map4(Convolution(b, chunk, channel, q).sum, silu);
   b.quad(chunk.delta, channel, q) =
-      keep_first(map4(step_before_softplus(b, chunk, channel, q), softplus), chunk.steps - 4 * q);
+      keep_first(map4(step_before_softplus(b, chunk, channel, q), softplus), chunk.steps(q));
 }
 
 }  // namespace mac::cuda::backward

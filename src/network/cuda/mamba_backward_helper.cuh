@@ -24,15 +24,9 @@ __device__ void fetch_tape(const B& b, int number) {
   const Chunk chunk = b.chunk(number);
   const TileView tape = b.tape(chunk.first_quad);
   load_rows(b.shared + chunk.x, tape, s.tape_rows(), b.columns, team);
-  const float* const initial = b.problem.initial_state ? b.state(b.problem.initial_state).window : nullptr;
-  for (int channel = team.thread; channel < s.d_inner; channel += team.threads) {
-    float* const window = b.shared + chunk.window + 4 * channel;
-    if (number > 0)
-      copy_quad(window, tape.at(-1, channel));
-    else
-      for (int k = 0; k < 4; ++k) window[k] = initial && k > 0 ? initial[(k - 1) * s.d_inner + channel] : 0;
-  }
   if (number == 0) return;
+  for (int channel = team.thread; channel < s.d_inner; channel += team.threads)
+    copy_quad(b.shared + chunk.window + 4 * channel, tape.at(-1, channel));
   // The chunk after it shall be in the L2 cache when its turn comes.
   const int before = chunk.first_quad - b.length;
   const auto prefetch = [&](const float* from, int floats) {
@@ -58,7 +52,7 @@ __device__ void fetch_gradient(const B& b, int number, int& seen) {
   const Chunk chunk = b.chunk(number);
   if (team.thread == 0) wait_for_upstream(b.stage, b.chunks() - 1 - number, seen);
   meet<Meeting::helpers>(team.threads);
-  load_rows(b.shared + chunk.d_h, b.tensor(b.problem.d_h, b.sequence, b.s.d_model, chunk.first_quad),
+  load_rows(b.shared + chunk.d_h, b.tensor(b.problem.d_h, b.stage.sequence, b.s.d_model, chunk.first_quad),
             b.s.d_model, b.columns, team);
 }
 
@@ -67,7 +61,7 @@ template <class B>
 __device__ void fetch_h(const B& b, const Chunk& chunk) {
   const MambaProblem& p = b.problem;
   load_rows(b.shared + b.at.normalised,
-            b.tensor(p.h + b.stage.layer * p.h_layer_stride, b.sequence, b.s.d_model, chunk.first_quad),
+            b.tensor(p.h + b.stage.layer * p.h_layer_stride, b.stage.sequence, b.s.d_model, chunk.first_quad),
             b.s.d_model, b.columns, b.helpers());
 }
 
@@ -143,7 +137,7 @@ __device__ void input_backward(const B& b, const Chunk& chunk) {
                               b.shared + chunk.x, unit / parts * 16, b.columns,
                               [&](int i, int column, float sum) { b.row(chunk.projected, i)[column] = sum; });
   meet<Meeting::helpers>(team.threads);
-  const TileView d_h = b.tensor(b.problem.d_h, b.sequence, s.d_model, chunk.first_quad);
+  const TileView d_h = b.tensor(b.problem.d_h, b.stage.sequence, s.d_model, chunk.first_quad);
   layer_norm_backward(b.shared + chunk.projected, b.shared + b.at.normalised, b.shared + b.at.scales,
                       b.shared + b.at.norm_weight, s.d_model, b.columns, team,
                       [&](int i, int column, float d) {

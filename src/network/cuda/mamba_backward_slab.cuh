@@ -44,22 +44,36 @@ template <class B, int S>
 __device__ void scan_backward(const B& b, const Chunk& chunk, float2 (&states)[S], const float*& checkpoint,
                               ScanCarry<S>& carry, const ScanThread& thread) {
   constexpr int floats_of_sums = 32 * S;
-  const int last = (chunk.steps - 1) / 4;
-  const auto at = [&](int rows, int row) { return b.row(rows, row) + 4 * last; };
-  ScanPlace place{{at(chunk.v, thread.row(0)), at(chunk.v, thread.row(1))},
-                  {at(b.at.d_v, thread.row(0)), at(b.at.d_v, thread.row(1))},
-                  at(chunk.z, thread.row(0)),
-                  at(chunk.projected, b.s.rank + thread.group * S),
-                  b.shared + b.at.scan_sums + (thread.slab * B::length + last) * floats_of_sums +
-                      place_of_sums<S>(thread),
-                  chunk.delta - chunk.v,
-                  b.at.gated - b.at.d_v};
+  int q = chunk.quads - 1;
+  const auto at = [&](int rows, int row) { return b.row(rows, row) + 4 * q; };
+  ScanPlace place{
+      {at(chunk.v, thread.row(0)), at(chunk.v, thread.row(1))},
+      {at(b.at.d_v, thread.row(0)), at(b.at.d_v, thread.row(1))},
+      at(chunk.z, thread.row(0)),
+      at(chunk.projected, b.s.rank + thread.group * S),
+      b.shared + b.at.scan_sums + (thread.slab * B::length + q) * floats_of_sums + place_of_sums<S>(thread),
+      chunk.delta - chunk.v,
+      b.at.gated - b.at.d_v};
   const float D = b.shared[b.at.D + thread.channel];
 #pragma unroll 1
-  for (int quad = chunk.first_quad + last; quad >= chunk.first_quad; --quad) {
-    checkpoint -= b.s.checkpoint_size();
-    scan_quad_backward(place, b.columns, states, checkpoint, quad > 0, carry, D, thread);
-    place.step_back(floats_of_sums);
+  while (q >= 0) {
+    const int start = chunk.start_of_piece(q);
+    if (chunk.ends(q))
+      carry.start(
+          b.problem.d_final_state ? b.state(b.problem.d_final_state, chunk.first_quad + q).states : nullptr,
+          b.problem.sizes, thread);
+#pragma unroll 1
+    for (; q >= start; --q) {
+      checkpoint -= b.s.checkpoint_size();
+      scan_quad_backward(place, b.columns, states, checkpoint, chunk.first_quad + q > 0, carry, D, thread);
+      place.step_back(floats_of_sums);
+    }
+    if (b.problem.d_initial_state && thread.exists && chunk.begins(start)) {
+      float* const to = b.state(b.problem.d_initial_state, chunk.first_quad + start).states;
+      for_each_state<S>(b.problem.sizes, thread, [&](int l, int i, int channel, int n) {
+        to[n * b.s.d_inner + channel] = carry.d_state[l][i];
+      });
+    }
   }
   __syncwarp();
 }
@@ -69,7 +83,7 @@ template <class B>
 __device__ void after_scan(const B& b, const Chunk& chunk, ChannelThread<typename B::S>& own) {
   own.for_each_quad(b.length, [&](int q) {
     float4& d = b.quad(chunk.delta, own.channel, q);
-    d = keep_first(d * map4(step_before_softplus(b, chunk, own.channel, q), sigmoid), chunk.steps - 4 * q);
+    d = keep_first(d * map4(step_before_softplus(b, chunk, own.channel, q), sigmoid), chunk.steps(q));
     own.d_step_bias += sum(d);
 #pragma unroll
     for (int r = 0; r < own.ranks; ++r)
@@ -84,6 +98,22 @@ __device__ void sum_slabs(const B& b, const Chunk& chunk) {
   for (int i = threadIdx.x; i < items; i += 32 * b.s.slabs()) {
     const int r = i / b.columns.quads, q = i % b.columns.quads;
     b.quad(chunk.projected, b.s.rank + r, q) = scan_sums(b.shared + b.at.scan_sums, b.s, b.columns, r, q);
+  }
+}
+
+/// The gradient of the three x before the sequence that begins at quad q.
+template <class B>
+__device__ void write_initial_window(const B& b, const Chunk& chunk, int q, const SlabThread& own) {
+  const MambaBackward& p = b.problem;
+  const int quad = chunk.first_quad + q;
+  const float* const weight = b.shared + b.at.conv_weight + 4 * own.channel;
+  for (int k = 0; k < 3; ++k) {
+    float d = 0;
+    for (int j = 0; j <= k; ++j)  // x_{k−3} acts on c_{k−j} through weight j
+      d = fmaf(weight[j], b.row(b.at.d_v, own.channel)[4 * q + k - j], d);
+    if (p.d_final_state && k >= p.time)
+      d += b.state(p.d_final_state, quad).window[(k - p.time) * b.s.d_inner + own.channel];
+    b.state(p.d_initial_state, quad).window[k * b.s.d_inner + own.channel] = d;
   }
 }
 
@@ -110,22 +140,28 @@ __device__ void convolution_backward(const B& b, const Chunk& chunk, ChannelThre
     own.d_conv_bias += sum(d);
   });
   __syncwarp();
-  const float* const d_final =
-      b.problem.d_final_state ? b.state(b.problem.d_final_state).window + own.channel : nullptr;
   const float4 w = quad_at(b.shared + b.at.conv_weight + 4 * own.channel);
   own.for_each_quad(b.length, [&](int q) {
     const float4 d = b.quad(b.at.d_v, own.channel, q);
-    const float4 after = q == b.length - 1 ? quad_at(b.shared + b.at.d_window + 4 * own.channel)
-                                           : b.quad(b.at.d_v, own.channel, q + 1);
+    const float4 after = chunk.ends(q)       ? splat(0)
+                         : q == b.length - 1 ? quad_at(b.shared + b.at.d_window + 4 * own.channel)
+                                             : b.quad(b.at.d_v, own.channel, q + 1);
     float steps[4];
     unpack(steps, convolve(w, 0, make_float4(0, after.z, after.y, after.x),
                            make_float4(d.w, d.z, d.y, d.x)));  // time runs the other way
-    const int after_window = 4 * (chunk.first_quad + q) - (b.problem.time - 3);
-    if (after_window > -4 && d_final)
+    if (b.problem.d_final_state && q < chunk.quads) {
+      const int quad = chunk.first_quad + q,
+                after_window = 4 * (quad % b.problem.quads) - (b.problem.time - 3);
+      const float* const d_final = b.state(b.problem.d_final_state, quad).window + own.channel;
       for (int j = 0; j < 4; ++j)
         if (const int k = after_window + j; k >= 0 && k < 3) steps[3 - j] += d_final[k * s.d_inner];
+    }
     b.quad(chunk.x, own.channel, q) = {steps[3], steps[2], steps[1], steps[0]};
   });
+  if (b.problem.d_initial_state)
+    own.for_each_quad(b.length, [&](int q) {
+      if (chunk.begins(q)) write_initial_window(b, chunk, q, own);
+    });
   __syncwarp();
   if (own.exists && own.half == 0)
     quad_at(b.shared + b.at.d_window + 4 * own.channel) = b.quad(b.at.d_v, own.channel, 0);
@@ -138,21 +174,6 @@ __device__ void in_proj_gradient(const B& b, const Chunk& chunk) {
   const float* const rows[2] = {b.shared + chunk.x, b.shared + chunk.z};
   add_outer_products(sums, rows, b.warp(), b.s.d_inner, b.s.d_model, b.columns,
                      [&](int n, int column) { return b.u(n, column); });
-}
-
-/// The gradient of the three x before the sequence.
-template <class B>
-__device__ void write_initial_window(const B& b, const SlabThread& own) {
-  if (!own.exists || own.half > 0) return;
-  const float* const weight = b.shared + b.at.conv_weight + 4 * own.channel;
-  for (int k = 0; k < 3; ++k) {
-    float d = 0;
-    for (int j = 0; j <= k; ++j)  // x_{k−3} acts on c_{k−j} through weight j
-      d = fmaf(weight[j], b.row(b.at.d_v, own.channel)[k - j], d);
-    if (b.problem.d_final_state && k >= b.problem.time)
-      d += b.state(b.problem.d_final_state).window[(k - b.problem.time) * b.s.d_inner + own.channel];
-    b.state(b.problem.d_initial_state).window[k * b.s.d_inner + own.channel] = d;
-  }
 }
 
 /// What the threads kept to themselves.
@@ -172,10 +193,8 @@ __device__ void write_channels(const B& b, const ChannelThread<typename B::S>& o
 #pragma unroll
   for (int k = 0; k < 4; ++k) put(of.conv_weight + 4 * own.channel + k, own.d_conv_weight[k]);
   if (!thread.exists) return;
-  float* const d_initial = b.problem.d_initial_state ? b.state(b.problem.d_initial_state).states : nullptr;
   for_each_state<B::S::states_per_thread>(b.problem.sizes, thread, [&](int l, int i, int channel, int n) {
     b.partial[of.A_log + channel * b.s.d_state + n] = ln_2 * carry.A[l][i] * carry.d_A[l][i];
-    if (d_initial) d_initial[n * b.s.d_inner + channel] = carry.d_state[l][i];
   });
 }
 
@@ -184,11 +203,9 @@ __device__ void walk_slab(const B& b) {
   const MambaBackward& p = b.problem;
   const ScanThread thread(b.warp(), lane_of_warp(), b.s.d_inner);
   ChannelThread<typename B::S> own(b.warp(), b.s.d_inner);
-  ScanCarry<B::S::states_per_thread> carry(b.parameters() + p.offsets.A_log,
-                                           p.d_final_state ? b.state(p.d_final_state).states : nullptr,
-                                           p.sizes, thread);
+  ScanCarry<B::S::states_per_thread> carry(b.parameters() + p.offsets.A_log, p.sizes, thread);
   constexpr int states_per_thread = B::S::states_per_thread;
-  const float* checkpoint = b.checkpoint(p.quads - 1) + b.warp() * 64 * states_per_thread;
+  const float* checkpoint = b.checkpoint(b.stage.quads - 1) + b.warp() * 64 * states_per_thread;
   float2 states[states_per_thread];
 #pragma unroll
   for (int i = 0; i < states_per_thread; ++i) states[i] = load_checkpoint(checkpoint, i);
@@ -206,7 +223,6 @@ __device__ void walk_slab(const B& b) {
     b.meet_all();
     if (!b.overlap) b.meet_all();  // the next chunk is there
   }
-  if (p.d_initial_state) write_initial_window(b, own);
   write_channels(b, own, carry, thread);
 }
 

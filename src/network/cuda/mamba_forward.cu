@@ -1,5 +1,5 @@
-// Forward pass of the Mamba layers. One block is one stage of the pipeline (pipeline.cuh) with one sequence;
-// for each chunk of time it takes h through layer norm, in_proj, convolution, x_proj, dt_proj, scan, gate and
+// Forward pass of the Mamba layers. One block is one stage of the pipeline (pipeline.cuh); for each chunk of
+// time it takes h through layer norm, in_proj, convolution, x_proj, dt_proj, scan, gate and
 // out_proj without leaving shared memory. The equations are in network/reference_mamba.hpp.
 //
 // A warp owns a slab of 16 channels, within which everything stays that concerns single channels. Helper
@@ -41,15 +41,6 @@ struct Layout {
   }
 };
 
-/// The chunk of time at hand.
-struct Chunk {
-  int first_quad;  // in time
-  int steps;       // that exist, at most 4 · length
-  bool last;
-
-  __device__ int stored_steps() const { return (steps + 3) / 4 * 4; }  // tensors have whole quads
-};
-
 /// Column tiles that a warp takes at once in x_proj and in out_proj, so that all warps have work.
 template <class C, class Sizes, int WARPS>
 constexpr int width_for_slabs() {
@@ -81,7 +72,6 @@ struct Block {
   const Layout at;
   float* shared;
   Stage stage;
-  int sequence;
 
   __device__ float* row(int rows, int r) const { return shared + rows + r * columns.stride; }
   __device__ float4& quad(int rows, int r, int q) const { return quad_at(row(rows, r) + 4 * q); }
@@ -100,20 +90,22 @@ struct Block {
            static_cast<size_t>(stage.layer) * problem.offsets.size;
   }
   __device__ size_t sequence_of_layer() const {
-    return stage.layer * static_cast<size_t>(problem.models) * problem.batch + sequence;
+    return stage.layer * static_cast<size_t>(problem.models) * problem.batch + stage.sequence;
   }
-  __device__ StateOfLayer state(const float* of) const {
-    return StateOfLayer::of(of, sequence, stage.layer, problem.layers, problem.sizes);
+  /// Of the sequence that a quad of the run belongs to.
+  __device__ StateOfLayer state(const float* of, int quad) const {
+    return StateOfLayer::of(of, stage.sequence + quad / problem.quads, stage.layer, problem.layers,
+                            problem.sizes);
   }
-  __device__ int chunks() const { return (problem.quads + length - 1) / length; }
+  __device__ int chunks() const { return stage.chunks(length); }
   __device__ TileView h(int layer, int first_quad) const {
     return {problem.h + layer * problem.h_layer_stride +
-                (static_cast<size_t>(sequence) * problem.quads + first_quad) * s.d_model * 4,
-            s.d_model, problem.quads - first_quad};
+                (static_cast<size_t>(stage.sequence) * problem.quads + first_quad) * s.d_model * 4,
+            s.d_model, stage.quads - first_quad};
   }
   __device__ TileView tape(int first_quad) const {
     return {problem.tape + (sequence_of_layer() * problem.quads + first_quad) * s.tape_rows() * 4,
-            s.tape_rows(), problem.quads - first_quad};
+            s.tape_rows(), stage.quads - first_quad};
   }
 };
 
@@ -128,9 +120,6 @@ __device__ void load_parameters(const B& b) {
   const auto& s = b.s;
   const MambaOffsets& from = b.problem.offsets;
   const float* const w = b.parameters();
-  const auto copy = [&](int to, int offset, int count) {
-    load_padded(b.shared + to, count, w + offset, 1, count);
-  };
   load_tiles(b.shared + b.at.in_proj, 32 * s.slabs(), s.d_model, [&](int o, int i) {
     const int half = o / (16 * s.slabs()), channel = o % (16 * s.slabs());
     return channel < s.d_inner ? w[from.in_proj + (half * s.d_inner + channel) * s.d_model + i] : 0.0f;
@@ -141,14 +130,7 @@ __device__ void load_parameters(const B& b) {
   });
   load_tiles(b.shared + b.at.out_proj, s.d_model, s.d_inner,
              [&](int o, int channel) { return w[from.out_proj + o * s.d_inner + channel]; });
-  copy(b.at.norm_weight, from.norm_weight, s.d_model), copy(b.at.norm_bias, from.norm_bias, s.d_model);
-  copy(b.at.conv_weight, from.conv_weight, 4 * s.d_inner), copy(b.at.conv_bias, from.conv_bias, s.d_inner);
-  copy(b.at.step_weight, from.step_weight, s.d_inner * s.rank),
-      copy(b.at.step_bias, from.step_bias, s.d_inner);
-  copy(b.at.D, from.D, s.d_inner);
-  const float* const before = b.problem.initial_state ? b.state(b.problem.initial_state).window : nullptr;
-  for (int i = threadIdx.x; i < 4 * s.d_inner; i += blockDim.x)
-    b.shared[b.at.window + i] = before && i % 4 > 0 ? before[(i % 4 - 1) * s.d_inner + i / 4] : 0;
+  load_small_parameters(b.shared, b.at, s, w, from);
 }
 
 /// Helpers: u = LN(h) of a chunk, as soon as the layer before has it.
@@ -167,14 +149,14 @@ __device__ void load_chunk(const B& b, int c, int& seen) {
 
 /// x, z and v of the warp's slab.
 template <class B>
-__device__ void in_proj_and_convolution(const B& b, const Chunk& chunk, const SlabThread& own) {
+__device__ void in_proj_and_convolution(const B& b, const ChunkOfRun& chunk, const SlabThread& own) {
   const auto& s = b.s;
   constexpr int column_tiles = B::length / 2, width = column_tiles % 4 == 0   ? 4
                                                       : column_tiles % 3 == 0 ? 3
                                                       : column_tiles % 2 == 0 ? 2
                                                                               : 1;
   const TileView tape = b.tape(chunk.first_quad);
-  const int stored_steps = b.problem.tape ? chunk.stored_steps() : 0;
+  const int stored_steps = b.problem.tape ? 4 * chunk.quads : 0;  // tensors have whole quads
   // The first of the lane's channels and columns; what lies between it and the others is known to the
   // compiler.
   const int lane_channel = 16 * b.warp() + static_cast<int>(threadIdx.x % 32 / 4);
@@ -200,50 +182,64 @@ __device__ void in_proj_and_convolution(const B& b, const Chunk& chunk, const Sl
   const float4 weight = quad_at(b.shared + b.at.conv_weight + 4 * own.channel);
   const float bias = b.shared[b.at.conv_bias + own.channel];
   own.for_each_quad<2>(b.length, [&](int q) {
-    const float4 before = q == 0 ? window : b.quad(b.at.x, own.channel, q - 1);
+    const float4 before = chunk.begins(q) ? window_before(b, chunk.first_quad + q, own.channel)
+                          : q == 0        ? window
+                                          : b.quad(b.at.x, own.channel, q - 1);
     b.quad(b.at.v, own.channel, q) =
         map4(convolve(weight, bias, before, b.quad(b.at.x, own.channel, q)), silu);
+    if (b.problem.final_state && chunk.ends(q)) {  // the last three x
+      float* const to = b.state(b.problem.final_state, chunk.first_quad + q).window + own.channel;
+      for (int k = 0; k < 3; ++k) {
+        const int step = chunk.last_steps + k - 3;  // in the quad, or from before it
+        to[k * s.d_inner] = step == -2   ? before.z
+                            : step == -1 ? before.w
+                                         : b.row(b.at.x, own.channel)[4 * q + step];
+      }
+    }
   });
   __syncwarp();
-  if (!own.exists || own.half == 0) return;
-  if (!chunk.last) {
-    window = b.quad(b.at.x, own.channel, b.length - 1);
-  } else if (b.problem.final_state) {  // the last three x; some may be from before the chunk
-    for (int k = 0; k < 3; ++k) {
-      const int step = chunk.steps + k - 3;
-      b.state(b.problem.final_state).window[k * s.d_inner + own.channel] =
-          step >= 0 ? b.row(b.at.x, own.channel)[step] : (&window.x)[step + 4];
-    }
-  }
+  if (own.exists && own.half == 1) window = b.quad(b.at.x, own.channel, b.length - 1);
 }
 
 template <class B>
-__device__ void x_proj(const B& b, const Chunk& chunk) {
+__device__ void x_proj(const B& b, const ChunkOfRun& chunk) {
   const TileView tape = b.tape(chunk.first_quad).skip_rows(2 * b.s.d_inner);
   multiply_all_tiles<RoundedTileC, B::x_proj_width>(b.shared + b.at.x_proj, b.s.projected(), b.s.d_inner,
                                                     b.shared + b.at.v, b.columns, b.slabs(),
                                                     [&](int o, int first, int c, float2 sums) {
                                                       b.pair(b.at.projected, o, first + c) = sums;
-                                                      if (b.problem.tape && first + c < chunk.stored_steps())
+                                                      if (b.problem.tape && first + c < 4 * chunk.quads)
                                                         __stcg(pair_at(tape, o, first, c), sums);
                                                     });
 }
 
 /// Δ of the warp's slab.
 template <class B>
-__device__ void step_sizes(const B& b, const Chunk& chunk, const SlabThread& own) {
+__device__ void step_sizes(const B& b, const ChunkOfRun& chunk, const SlabThread& own) {
   own.for_each_quad<2>(b.length, [&](int q) {
     float4 step = splat(b.shared[b.at.step_bias + own.channel]);
     for (int r = 0; r < b.s.rank; ++r)
       step =
           fma4(b.shared[b.at.step_weight + own.channel * b.s.rank + r], b.quad(b.at.projected, r, q), step);
-    b.quad(b.at.x, own.channel, q) = keep_first(map4(step, softplus), chunk.steps - 4 * q);
+    b.quad(b.at.x, own.channel, q) = keep_first(map4(step, softplus), chunk.steps(q));
   });
   __syncwarp();
 }
 
+/// The states before the sequence that begins at a quad of the run.
 template <class B, int STATES>
-__device__ void scan_forward(const B& b, const Chunk& chunk, const float (&A)[2][STATES],
+__device__ void start_states(const B& b, int quad, float (&state)[2][STATES], const ScanThread& thread) {
+#pragma unroll
+  for (int i = 0; i < 2 * STATES; ++i) state[i / STATES][i % STATES] = 0;
+  if (!b.problem.initial_state) return;
+  const float* const from = b.state(b.problem.initial_state, quad).states;
+  for_each_state<STATES>(b.problem.sizes, thread, [&](int l, int i, int channel, int n) {
+    state[l][i] = from[n * b.s.d_inner + channel];
+  });
+}
+
+template <class B, int STATES>
+__device__ void scan_forward(const B& b, const ChunkOfRun& chunk, const float (&A)[2][STATES],
                              float (&state)[2][STATES], const ScanThread& thread, int lane) {
   const auto& s = b.s;
   const Layout& at = b.at;
@@ -256,38 +252,48 @@ __device__ void scan_forward(const B& b, const Chunk& chunk, const float (&A)[2]
                       thread.slab * 64 * STATES;
 
 #pragma unroll 1
-  for (int steps = chunk.steps; steps > 0; steps -= 4) {
-    if (b.problem.checkpoints) save_checkpoint(checkpoint, state, lane);
-    checkpoint += s.checkpoint_size();
-    float delta[2][4], input[2][4], p[2][4] = {};
+  for (int q = 0; q < chunk.quads;) {
+    if (chunk.begins(q)) start_states(b, chunk.first_quad + q, state, thread);
+#pragma unroll 1
+    for (const int end = chunk.end_of_piece(q); q < end; ++q) {
+      if (b.problem.checkpoints) save_checkpoint(checkpoint, state, lane);
+      checkpoint += s.checkpoint_size();
+      float delta[2][4], input[2][4], p[2][4] = {};
 #pragma unroll
-    for (int l = 0; l < 2; ++l) {
-      const float4 step = quad_at(own[l] + at.x);
-      unpack(delta[l], step);
-      unpack(input[l], step * quad_at(own[l] + at.v));
+      for (int l = 0; l < 2; ++l) {
+        const float4 step = quad_at(own[l] + at.x);
+        unpack(delta[l], step);
+        unpack(input[l], step * quad_at(own[l] + at.v));
+      }
+#pragma unroll
+      for (int i = 0; i < STATES; ++i) {
+        float B_steps[4], C_steps[4];
+        unpack(B_steps, quad_at(B_rows + i * stride));
+        unpack(C_steps, quad_at(B_rows + (4 * STATES + i) * stride));
+#pragma unroll
+        for (int j = 0; j < 4; ++j)
+#pragma unroll
+          for (int l = 0; l < 2; ++l) {
+            const float decay = exp2_approx(delta[l][j] * A[l][i]);
+            state[l][i] = fmaf(decay, state[l][i], input[l][j] * B_steps[j]);
+            p[l][j] = fmaf(C_steps[j], state[l][i], p[l][j]);
+          }
+      }
+      const float2 sums = sum_over_states(p, thread.group);
+      const auto pair_at = [&](int rows) -> float2& {
+        return *reinterpret_cast<float2*>(own[0] + rows + thread.first_step());
+      };
+      const float2 z = pair_at(at.z), v = pair_at(at.v);
+      if (thread.exists)
+        pair_at(at.gated) = {fmaf(D, v.x, sums.x) * silu(z.x), fmaf(D, v.y, sums.y) * silu(z.y)};
+      own[0] += 4, own[1] += 4, B_rows += 4;
     }
-#pragma unroll
-    for (int i = 0; i < STATES; ++i) {
-      float B_steps[4], C_steps[4];
-      unpack(B_steps, quad_at(B_rows + i * stride));
-      unpack(C_steps, quad_at(B_rows + (4 * STATES + i) * stride));
-#pragma unroll
-      for (int j = 0; j < 4; ++j)
-#pragma unroll
-        for (int l = 0; l < 2; ++l) {
-          const float decay = exp2_approx(delta[l][j] * A[l][i]);
-          state[l][i] = fmaf(decay, state[l][i], input[l][j] * B_steps[j]);
-          p[l][j] = fmaf(C_steps[j], state[l][i], p[l][j]);
-        }
+    if (b.problem.final_state && chunk.ends(q - 1) && thread.exists) {
+      float* const to = b.state(b.problem.final_state, chunk.first_quad + q - 1).states;
+      for_each_state<STATES>(b.problem.sizes, thread, [&](int l, int i, int channel, int n) {
+        to[n * s.d_inner + channel] = state[l][i];
+      });
     }
-    const float2 sums = sum_over_states(p, thread.group);
-    const auto pair_at = [&](int rows) -> float2& {
-      return *reinterpret_cast<float2*>(own[0] + rows + thread.first_step());
-    };
-    const float2 z = pair_at(at.z), v = pair_at(at.v);
-    if (thread.exists)
-      pair_at(at.gated) = {fmaf(D, v.x, sums.x) * silu(z.x), fmaf(D, v.y, sums.y) * silu(z.y)};
-    own[0] += 4, own[1] += 4, B_rows += 4;
   }
 }
 
@@ -317,13 +323,9 @@ __device__ void walk_slab(const B& b) {
   const SlabThread own(b.warp(), b.s.d_inner);
   float A[2][states], state[2][states] = {};
   load_decay(A, b.parameters() + p.offsets.A_log, p.sizes, thread);
-  if (p.initial_state)
-    for_each_state<states>(p.sizes, thread, [&](int l, int i, int channel, int n) {
-      state[l][i] = b.state(p.initial_state).states[n * b.s.d_inner + channel];
-    });
   b.meet_all();  // the first chunk is there
   for (int c = 0; c < b.chunks(); ++c) {
-    const Chunk chunk{c * b.length, min(4 * b.length, p.time - 4 * c * b.length), c + 1 == b.chunks()};
+    const ChunkOfRun chunk(p, b.stage, c, b.length);
     in_proj_and_convolution(b, chunk, own);
     meet<Meeting::workers>(b.slabs().threads);
     x_proj(b, chunk);
@@ -332,10 +334,6 @@ __device__ void walk_slab(const B& b) {
     scan_forward(b, chunk, A, state, thread, lane);
     b.meet_all();
   }
-  if (p.final_state && thread.exists)
-    for_each_state<states>(p.sizes, thread, [&](int l, int i, int channel, int n) {
-      b.state(p.final_state).states[n * b.s.d_inner + channel] = state[l][i];
-    });
 }
 
 template <class B>
@@ -356,14 +354,9 @@ template <class Sizes, class C, int THREADS, int BLOCKS>
 __global__ void __launch_bounds__(THREADS, BLOCKS) mamba_forward_kernel(const MambaForward problem) {
   extern __shared__ float4 shared_quads[];
   __shared__ int shared_ticket;
-  const Stage stage = take_stage({problem.counters, problem.counters + 1}, problem.batch, problem.layers,
-                                 Direction::forward, &shared_ticket);
-  const Block<C, Sizes, THREADS / 32> b{problem,
-                                        Sizes(problem.sizes),
-                                        Layout(Sizes(problem.sizes), C{}),
+  const Block<C, Sizes, THREADS / 32> b{problem, Sizes(problem.sizes), Layout(Sizes(problem.sizes), C{}),
                                         reinterpret_cast<float*>(shared_quads),
-                                        stage,
-                                        stage.model * problem.batch + stage.sample};
+                                        take_stage(problem, Direction::forward, &shared_ticket)};
   load_parameters(b);
   __syncthreads();
   if (b.warp() < b.s.slabs())
@@ -413,7 +406,8 @@ std::optional<LaunchPlan> plan_mamba_forward(const MambaSizes& sizes, const Shar
 void launch_mamba_forward(const MambaForward& problem, const LaunchPlan& plan, cudaStream_t stream) {
   const auto kernel = variants[plan.variant].kernel;
   cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, static_cast<int>(plan.bytes));
-  kernel<<<problem.models * problem.batch * problem.layers, plan.threads, plan.bytes, stream>>>(problem);
+  kernel<<<problem.models * problem.groups.count * problem.layers, plan.threads, plan.bytes, stream>>>(
+      problem);
 }
 
 }  // namespace mac::cuda

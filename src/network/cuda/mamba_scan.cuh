@@ -120,6 +120,26 @@ __device__ inline int projected_row(const MambaSizes& sizes, int r) {
   return n < sizes.d_state ? sizes.rank + second * sizes.d_state + n : -1;
 }
 
+/// The parameters that keep their form in shared memory; `at` and `of`: where they come to lie, and where
+/// they are in the parameters of the block of the network, `from`.
+template <class Layout, class Sizes>
+__device__ void load_small_parameters(float* shared, const Layout& at, const Sizes& s, const float* from,
+                                      const MambaOffsets& of) {
+  const auto copy = [&](int to, int offset, int count) { load(shared + to, from + offset, count); };
+  copy(at.norm_weight, of.norm_weight, s.d_model), copy(at.norm_bias, of.norm_bias, s.d_model);
+  copy(at.conv_weight, of.conv_weight, 4 * s.d_inner), copy(at.conv_bias, of.conv_bias, s.d_inner);
+  copy(at.step_weight, of.step_weight, s.d_inner * s.rank), copy(at.step_bias, of.step_bias, s.d_inner);
+  copy(at.D, of.D, s.d_inner);
+}
+
+/// The quad of x before the sequence that begins at a quad of the run.
+template <class Block>
+__device__ float4 window_before(const Block& b, int quad, int channel) {
+  if (!b.problem.initial_state) return splat(0);
+  const float* const from = b.state(b.problem.initial_state, quad).window + channel;
+  return {0, from[0], from[b.s.d_inner], from[2 * b.s.d_inner]};
+}
+
 /// Whether a kernel's variant was compiled for these sizes.
 template <class Kernel>
 bool suits(const Variant<Kernel, MambaSizes>& variant, const MambaSizes& sizes) {

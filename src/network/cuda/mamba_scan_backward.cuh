@@ -21,11 +21,14 @@ struct ScanCarry {
   float d_state[2][S];
   float d_A[2][S];  // without its factor A
 
-  /// d_final (d_state, d_inner) may be null.
-  __device__ ScanCarry(const float* A_log, const float* d_final, const MambaSizes& sizes,
-                       const ScanThread& thread)
+  __device__ ScanCarry(const float* A_log, const MambaSizes& sizes, const ScanThread& thread)
       : d_state{}, d_A{} {
     load_decay(A, A_log, sizes, thread);
+  }
+  /// From the end of a sequence on; d_final (d_state, d_inner) may be null.
+  __device__ void start(const float* d_final, const MambaSizes& sizes, const ScanThread& thread) {
+#pragma unroll
+    for (int i = 0; i < 2 * S; ++i) d_state[i / S][i % S] = 0;
     if (d_final && thread.exists)
       for_each_state<S>(sizes, thread, [&](int l, int i, int channel, int n) {
         d_state[l][i] = d_final[n * sizes.d_inner + channel];

@@ -1,9 +1,13 @@
 // Blocks of a layer as stages of a pipeline through time.
 //
-// Every (model, sample, layer) has its own thread block, which walks through time chunk by chunk
+// Every (model, group of sequences, layer) has its own thread block, which walks through time chunk by chunk
 // and keeps its recurrent state. When a chunk of its output is in device memory it raises its count of
 // finished chunks; the block of the next layer waits for that. All layers so work at once, each a chunk
 // behind the one it feeds on, in one launch.
+//
+// The sequences of a group lie one after the other in device memory, each in whole quads of steps. The block
+// walks through this run of quads as if it were one sequence, and starts anew where another sequence begins:
+// a chunk may hold the end of one and the beginning of the next, or several short ones.
 //
 // A block takes its place from a ticket, and a place only waits for earlier ones: the blocks that are running
 // never wait for one that has not started, however many fit on the device. The tickets of a layer follow each
@@ -15,32 +19,66 @@
 namespace mac::cuda {
 
 struct Stage {
-  int model, sample, layer;
+  int model, layer;
+  int place;            // (model, group, layer)
+  int sequence;         // the first of its group, numbered through all models
+  int quads;            // of all sequences of its group
   int* finished;        // chunks this stage has published
   const int* upstream;  // chunks the stage before it has published; null for the first
-};
 
-/// The device memory that the blocks of a launch coordinate through; zero before the launch.
-struct PipelineCounters {
-  int* ticket;
-  int* finished;  // (model, sample, layer)
+  __device__ int chunks(int length) const { return (quads + length - 1) / length; }
 };
 
 enum class Direction { forward, backward };
 
 /// Called by all threads of the block; `shared` is one word of shared memory.
-__device__ inline Stage take_stage(PipelineCounters counters, int batch, int layers, Direction direction,
-                                   int* shared) {
-  if (threadIdx.x == 0) *shared = atomicAdd(counters.ticket, 1);
+template <class Problem>
+__device__ Stage take_stage(const Problem& p, Direction direction, int* shared) {
+  if (threadIdx.x == 0) *shared = atomicAdd(p.counters, 1);
   __syncthreads();
-  const int columns = static_cast<int>(gridDim.x) / layers;
+  const int columns = p.models * p.groups.count;
   const int ticket = *shared, depth = ticket / columns, column = ticket % columns;
   const bool forward = direction == Direction::forward;
-  const int layer = forward ? depth : layers - 1 - depth;
-  int* const finished = counters.finished + column * layers + layer;
-  return {column / batch, column % batch, layer, finished,
+  const int layer = forward ? depth : p.layers - 1 - depth, place = column * p.layers + layer;
+  const int model = column / p.groups.count, first = column % p.groups.count * p.groups.members;
+  int* const finished = p.counters + 1 + place;
+  return {model,
+          layer,
+          place,
+          model * p.batch + first,
+          min(p.groups.members, p.batch - first) * p.quads,
+          finished,
           depth == 0 ? nullptr : finished + (forward ? -1 : 1)};
 }
+
+/// A chunk of a stage's run of quads, and where sequences begin in it.
+struct ChunkOfRun {
+  int first_quad;   // in the run
+  int quads;        // that exist
+  int last_steps;   // of a sequence's last quad
+  unsigned starts;  // bit q: a sequence begins at quad q of the chunk, or the last one has ended before it
+
+  template <class Problem>
+  __device__ ChunkOfRun(const Problem& p, const Stage& stage, int number, int length)
+      : first_quad(number * length),
+        quads(min(length, stage.quads - first_quad)),
+        last_steps(p.time - 4 * (p.quads - 1)),
+        starts(0) {
+    const int passed = first_quad % p.quads;
+    for (int q = passed == 0 ? 0 : p.quads - passed; q <= quads; q += p.quads) starts |= 1u << q;
+  }
+
+  __device__ bool begins(int q) const { return q < quads && (starts >> q & 1); }
+  __device__ bool ends(int q) const { return starts >> (q + 1) & 1; }
+  /// Steps of a quad that exist.
+  __device__ int steps(int q) const { return q >= quads ? 0 : ends(q) ? last_steps : 4; }
+  /// The end of quad q's sequence in the chunk, and its beginning: what lies between is of one sequence.
+  __device__ int end_of_piece(int q) const {
+    return static_cast<int>(
+        min(static_cast<unsigned>(quads), static_cast<unsigned>(__ffs(starts & (~1u << q)) - 1)));
+  }
+  __device__ int start_of_piece(int q) const { return 31 - __clz((starts & ((2u << q) - 1)) | 1); }
+};
 
 /// Returns when the upstream stage has published more than `chunk` chunks; `seen` is how many it was last
 /// seen to have. For one thread; a barrier must follow.

@@ -22,9 +22,22 @@ struct SharedMemory {
 struct LaunchPlan {
   int variant;  // place in the kernel's table
   int threads;
+  int blocks;         // that share a multiprocessor
   bool shared_sums;   // backward: parameter gradients are summed in shared memory (else in device memory)
   std::size_t bytes;  // of shared memory
 };
+
+/// How a model's sequences are dealt out to the blocks of a layer. A block sums the parameter gradients of
+/// its members, so that the order of the sums hangs on this: it does not depend on the number of models.
+struct Groups {
+  int count, members;  // the last group may have fewer members
+};
+
+/// One sequence a block as long as the blocks of all layers fit `slots`, else as many as makes them fit.
+inline Groups group_sequences(int batch, int layers, int slots) {
+  const int most = slots > layers ? slots / layers : 1, members = (batch + most - 1) / most;
+  return {(batch + members - 1) / members, members};
+}
 
 /// One compiled form of a kernel.
 template <class Kernel, class Sizes>
@@ -46,7 +59,7 @@ std::optional<LaunchPlan> choose(std::span<const Variant<Kernel, Sizes>> variant
     if (!suits(v)) continue;
     for (const int shared_sums : {sums, 0})
       if (const std::size_t bytes = v.bytes(sizes, shared_sums); bytes <= memory.budget(v.blocks))
-        return LaunchPlan{static_cast<int>(i), v.threads, shared_sums > 0, bytes};
+        return LaunchPlan{static_cast<int>(i), v.threads, v.blocks, shared_sums > 0, bytes};
   }
   return std::nullopt;
 }

@@ -17,10 +17,8 @@ struct SharedLayout {
 
 __host__ __device__ inline int round_up(int n, int unit) { return (n + unit - 1) / unit * unit; }
 
-/// to (rows, ld) = from (rows, n), padded with zeros.
-__device__ inline void load_padded(float* to, int ld, const float* from, int rows, int n) {
-  for (int i = threadIdx.x; i < rows * ld; i += blockDim.x)
-    to[i] = i % ld < n ? from[i / ld * n + i % ld] : 0;
+__device__ inline void load(float* to, const float* from, int count) {
+  for (int i = threadIdx.x; i < count; i += blockDim.x) to[i] = from[i];
 }
 
 __device__ inline void fill(float* to, int count, float value) {

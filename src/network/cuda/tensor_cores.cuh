@@ -68,7 +68,7 @@ struct TileB {
       high[i] = x.high, low[i] = x.low;
     }
   }
-  /// The lane's two numbers, as load_right_tiles leaves them.
+  /// The lane's two numbers, as load_tiles<8> leaves them.
   __device__ explicit TileB(float2 x) {
     const Split first(x.x), second(x.y);
     high[0] = first.high, high[1] = second.high, low[0] = first.low, low[1] = second.low;
@@ -131,18 +131,21 @@ struct FromZero {};
 __host__ __device__ constexpr int tiles_of(int n, int size) { return (n + size - 1) / size; }
 
 /// Floats that load_tiles fills.
+template <int ROWS = 16>
 __host__ __device__ constexpr int tile_floats(int n_out, int n_in) {
-  return tiles_of(n_out, 16) * tiles_of(n_in, 8) * 128;
+  return tiles_of(n_out, ROWS) * tiles_of(n_in, 8) * 8 * ROWS;
 }
 
-/// weight(o, k) in tiles of 16 × 8, each in the order in which a warp reads it; zeros beyond n_out and n_in.
-template <class Weight>
+/// weight(o, k) in tiles of ROWS × 8, each in the order in which a warp reads it; zeros beyond n_out and
+/// n_in. 16 rows are a TileA, 8 a TileB.
+template <int ROWS = 16, class Weight>
 __device__ void load_tiles(float* to, int n_out, int n_in, Weight weight) {
+  constexpr int of_lane = ROWS / 4, halves = ROWS / 8;
   const int k_tiles = tiles_of(n_in, 8);
-  for (int i = threadIdx.x; i < tile_floats(n_out, n_in); i += blockDim.x) {
-    const int part = i % 4, lane = i / 4 % 32, tile = i / 128;
-    const int o = tile / k_tiles * 16 + lane / 4 + part % 2 * 8,
-              k = tile % k_tiles * 8 + lane % 4 + part / 2 * 4;
+  for (int i = threadIdx.x; i < tile_floats<ROWS>(n_out, n_in); i += blockDim.x) {
+    const int part = i % of_lane, lane = i / of_lane % 32, tile = i / (32 * of_lane);
+    const int o = tile / k_tiles * ROWS + lane / 4 + part % halves * 8,
+              k = tile % k_tiles * 8 + lane % 4 + part / halves * 4;
     to[i] = o < n_out && k < n_in ? weight(o, k) : 0;
   }
 }
@@ -235,24 +238,8 @@ __host__ __device__ constexpr int width_for(int warps) {
   return 1;
 }
 
-/// Floats that load_right_tiles fills.
-__host__ __device__ constexpr int right_tile_floats(int n_in, int n_out) {
-  return tiles_of(n_in, 8) * tiles_of(n_out, 8) * 64;
-}
-
-/// weight(k, o) in tiles of 8 × 8 (tile of o, tile of k), each in the order in which a warp reads it.
-template <class Weight>
-__device__ void load_right_tiles(float* to, int n_in, int n_out, Weight weight) {
-  const int k_tiles = tiles_of(n_in, 8);
-  for (int i = threadIdx.x; i < right_tile_floats(n_in, n_out); i += blockDim.x) {
-    const int part = i % 2, lane = i / 2 % 32, tile = i / 64;
-    const int o = tile / k_tiles * 8 + lane / 4, k = tile % k_tiles * 8 + lane % 4 + part * 4;
-    to[i] = o < n_out && k < n_in ? weight(k, o) : 0;
-  }
-}
-
 /// A warp's part of a dense layer with 16 columns as the tile's rows: finish(o, column, Σ_k in_k
-/// weight[k][o]) for N tiles of 8 outputs, as far as they exist; `weight` as load_right_tiles leaves it.
+/// weight[k][o]) for N tiles of 8 outputs, as far as they exist; `weight` as load_tiles<8> leaves it.
 template <int N, class Columns, class Finish>
 __device__ void multiply_columns(const float* weight, int out_tile, int n_out, int n_in, const float* in,
                                  int first_column, Columns columns, Finish finish) {
