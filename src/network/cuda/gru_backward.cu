@@ -131,12 +131,11 @@ struct BackwardBlock : GruBlock {
         at(GruSizes{d_of(p)}, columns, Weights::read),
         shared(shared),
         d(d_of(p)),
-        chunks((p.quads + columns.quads - 1) / columns.quads) {}
+        chunks(s.chunks(columns.quads)) {}
   static __device__ int d_of(const GruBackward& p) { return FIXED ? UNITS : p.sizes.d_model; }
 
   // Chunks are numbered in the order of the work: the first is the last in time.
   __device__ int first_quad(int c) const { return (chunks - 1 - c) * columns.quads; }
-  __device__ int steps(int c) const { return min(4 * columns.quads, backward.time - 4 * first_quad(c)); }
   __device__ float* rows(int place, int count, int c) const {
     return shared + place + c % 2 * count * columns.stride;
   }
@@ -145,8 +144,7 @@ struct BackwardBlock : GruBlock {
   }
   __device__ TileView d_h(int c) const { return tensor(backward.d_h, 0, 0, d, first_quad(c)); }
   __device__ float* partial() const {
-    return backward.partials +
-           (static_cast<size_t>(sequence) * backward.layers + stage.layer) * backward.offsets.size;
+    return backward.partials + static_cast<size_t>(stage.place) * backward.offsets.size;
   }
 
   __device__ void load_parameters() const {
@@ -165,15 +163,22 @@ struct BackwardBlock : GruBlock {
   __device__ void walk_recurrence() const {
     const Weights weights(parameters() + backward.offsets.hidden_weight, roles.thread, d);
     const int unit = min(Weights::unit(roles.thread), d - 1);
-    float carried = backward.d_final_state ? state(backward.d_final_state)[unit] : 0;
+    float carried = 0;
     roles.meet_all();  // the first chunk is there
     for (int c = 0; c < chunks; ++c) {
       const RecurrenceRows from{rows(at.d_h, d, c), rows(at.factors, 5 * d, c)};
-      recur_back(weights, carried, gates(c), at.gates, from, steps(c), roles, columns);
+      const ChunkOfRun chunk(backward, stage, chunks - 1 - c, columns.quads);
+      const auto after_sequence = [&](int quad) {
+        return backward.d_final_state ? state(backward.d_final_state, chunk.first_quad + quad)[unit] : 0;
+      };
+      const auto before_sequence = [&](int quad) {
+        if (backward.d_initial_state && Weights::unit(roles.thread) < d)
+          state(backward.d_initial_state, chunk.first_quad + quad)[unit] = carried;
+      };
+      recur_back(weights, carried, gates(c), at.gates, from, chunk, after_sequence, before_sequence, roles,
+                 columns);
       roles.meet_all();
     }
-    if (backward.d_initial_state && Weights::unit(roles.thread) < d)
-      state(backward.d_initial_state)[unit] = carried;
     roles.meet_all();  // the gates' gradients are no longer needed
   }
 
@@ -318,9 +323,8 @@ __global__ void __launch_bounds__(THREADS, BLOCKS) gru_backward_kernel(const Gru
   extern __shared__ float4 shared_quads[];
   __shared__ int shared_ticket;
   using Block = BackwardBlock<UNITS, FIXED, C, THREADS / 32>;
-  const Stage stage = take_stage({problem.counters, problem.counters + 1}, problem.batch, problem.layers,
-                                 Direction::backward, &shared_ticket);
-  const Block block(problem, stage, reinterpret_cast<float*>(shared_quads));
+  const Block block(problem, take_stage(problem, Direction::backward, &shared_ticket),
+                    reinterpret_cast<float*>(shared_quads));
   block.load_parameters();
   __syncthreads();
   if (block.roles.recurrent())
@@ -363,7 +367,8 @@ std::optional<LaunchPlan> plan_gru_backward(const GruSizes& sizes, const SharedM
 void launch_gru_backward(const GruBackward& problem, const LaunchPlan& plan, cudaStream_t stream) {
   const auto kernel = variants[plan.variant].kernel;
   cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, static_cast<int>(plan.bytes));
-  kernel<<<problem.models * problem.batch * problem.layers, plan.threads, plan.bytes, stream>>>(problem);
+  kernel<<<problem.models * problem.groups.count * problem.layers, plan.threads, plan.bytes, stream>>>(
+      problem);
 }
 
 }  // namespace mac::cuda

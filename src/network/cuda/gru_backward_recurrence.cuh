@@ -65,10 +65,12 @@ struct RecurrenceRows {
   const float *d_out, *factors;  // factors: a_r, a_z, a_q, a_n, z
 };
 
-/// The steps of a chunk, last to first, into `to`. `carried` is what g gets from the step after.
-template <int UNITS, class C, class Roles>
+/// The steps of a chunk, last to first, into `to`. `carried` is what g gets from the step after: where quad q
+/// ends a sequence after_sequence(q), and before_sequence(q) is called where it begins one.
+template <int UNITS, class C, class Roles, class After, class Before>
 __device__ void recur_back(const UnitColumns<UNITS>& w, float& carried, float* to, const GateGradients& of,
-                           const RecurrenceRows& rows, int steps, const Roles& roles, C columns) {
+                           const RecurrenceRows& rows, const ChunkOfRun& chunk, After after_sequence,
+                           Before before_sequence, const Roles& roles, C columns) {
   const int d = of.d, own = w.unit(roles.thread), unit = min(own, d - 1);
   const bool writes = own < d && (w.lanes == 2 || roles.thread % w.lanes < 2);
   const float *const d_out_row = rows.d_out + unit * columns.stride, *const factor_row =
@@ -87,11 +89,13 @@ __device__ void recur_back(const UnitColumns<UNITS>& w, float& carried, float* t
   load(columns.quads - 1);
   float* step = to + 4 * columns.quads * of.ld;
 #pragma unroll 1
-  for (int quad = columns.quads; quad-- > 0;)
+  for (int quad = columns.quads; quad-- > 0;) {
+    if (chunk.ends(quad)) carried = after_sequence(quad);
+    const int steps = chunk.steps(quad);
 #pragma unroll
     for (int j = 3; j >= 0; --j) {
       step -= of.ld;
-      const bool exists = 4 * quad + j < steps;
+      const bool exists = j < steps;
       const float g = exists ? carried + d_out[j] : 0;
       if (writes) {
         step[unit] = g * a_r[j], step[d + unit] = g * a_z[j], step[2 * d + unit] = g * a_q[j];
@@ -102,6 +106,8 @@ __device__ void recur_back(const UnitColumns<UNITS>& w, float& carried, float* t
       if (j == 0 && quad > 0) load(quad - 1);  // in time for the next step
       if (exists) carried = w.multiply(step, roles.thread, kept);
     }
+    if (chunk.begins(quad)) before_sequence(quad);
+  }
 }
 
 }  // namespace mac::cuda::backward

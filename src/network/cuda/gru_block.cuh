@@ -1,7 +1,6 @@
-// What the blocks of both passes of the GRU share. One block is one stage of the pipeline (pipeline.cuh) and
-// works on one sequence. Some of its warps run the recurrence, with the recurrent weights in registers, and
-// do nothing else; the others, the helpers, do what does not depend on the step before, a chunk ahead or
-// behind.
+// What the blocks of both passes of the GRU share. One block is one stage of the pipeline (pipeline.cuh).
+// Some of its warps run the recurrence, with the recurrent weights in registers, and do nothing else; the
+// others, the helpers, do what does not depend on the step before, a chunk ahead or behind.
 #pragma once
 
 #include "network/cuda/gru.hpp"
@@ -36,10 +35,8 @@ bool suits(const Variant<Kernel, GruSizes>& variant, const GruSizes& sizes) {
 struct GruBlock {
   const GruProblem& problem;
   Stage stage;
-  int sequence;
 
-  __device__ GruBlock(const GruProblem& p, const Stage& s)
-      : problem(p), stage(s), sequence(s.model * p.batch + s.sample) {}
+  __device__ GruBlock(const GruProblem& p, const Stage& s) : problem(p), stage(s) {}
 
   __device__ const float* parameters() const {
     return problem.parameters + stage.model * problem.parameter_count + problem.first_block +
@@ -48,8 +45,8 @@ struct GruBlock {
   __device__ TileView tensor(const float* data, size_t layer_stride, int layer, int rows,
                              int first_quad) const {
     return {const_cast<float*>(data) + layer * layer_stride +
-                (static_cast<size_t>(sequence) * problem.quads + first_quad) * rows * 4,
-            rows, problem.quads - first_quad};
+                (static_cast<size_t>(stage.sequence) * problem.quads + first_quad) * rows * 4,
+            rows, stage.quads - first_quad};
   }
   __device__ TileView h(int layer, int first_quad) const {
     return tensor(problem.h, problem.h_layer_stride, layer, problem.sizes.d_model, first_quad);
@@ -60,10 +57,11 @@ struct GruBlock {
         static_cast<size_t>(problem.models) * problem.batch * problem.quads * rows * 4;
     return tensor(problem.tape, layer_stride, stage.layer, rows, first_quad);
   }
-  /// This block's share of states (sequence, layer, d_model).
+  /// Of states (sequence, layer, d_model), the layer's in the sequence that a quad of the run belongs to.
   template <class T>
-  __device__ T* state(T* states) const {
-    return states + (static_cast<size_t>(sequence) * problem.layers + stage.layer) * problem.sizes.d_model;
+  __device__ T* state(T* states, int quad) const {
+    const size_t sequence = static_cast<size_t>(stage.sequence + quad / problem.quads);
+    return states + (sequence * problem.layers + stage.layer) * problem.sizes.d_model;
   }
 };
 

@@ -75,7 +75,7 @@ struct ForwardBlock : GruBlock {
   __device__ ForwardBlock(const GruForward& p, const Stage& s, float* shared)
       : GruBlock(p, s), forward(p), at(p.sizes, columns), shared(shared), d(p.sizes.d_model) {}
 
-  __device__ int chunks() const { return (forward.quads + columns.quads - 1) / columns.quads; }
+  __device__ int chunks() const { return stage.chunks(columns.quads); }
   __device__ float* h_rows(int c) const { return shared + at.h + c % 2 * d * columns.stride; }
   __device__ float* gate_rows(int c) const { return shared + at.gates + c % 2 * 3 * d * columns.stride; }
 
@@ -88,8 +88,7 @@ struct ForwardBlock : GruBlock {
                [&](int o, int i) { return w[of.input_weight + o * d + i]; });
     for (int i = threadIdx.x; i < 3 * d; i += blockDim.x)
       shared[at.bias + i] = w[of.input_bias + i] + (i < 2 * d ? w[of.hidden_bias + i] : 0);
-    for (int i = threadIdx.x; i < 2 * largest_gru; i += blockDim.x)
-      shared[at.hidden + i] = forward.initial_state && i < d ? state(forward.initial_state)[i] : 0;
+    fill(shared + at.hidden, 2 * largest_gru, 0);
   }
 
   /// Helpers: what the gates get from a chunk of the layer's input, as soon as the layer before has it.
@@ -130,13 +129,19 @@ struct ForwardBlock : GruBlock {
   __device__ void recur(const Weights& w, float& state, int c) const {
     const int own = roles.thread / w.lanes, unit = min(own, d - 1), part = roles.thread % w.lanes;
     const bool writes = own < d && part == 0;
-    const int first_quad = c * columns.quads, quads = min(columns.quads, forward.quads - first_quad);
+    const ChunkOfRun chunk(forward, stage, c, columns.quads);
     const float* const from_gates = gate_rows(c) + unit * columns.stride;
     const float* const from_h = h_rows(c) + unit * columns.stride;
     const int next_gate = d * columns.stride;
-    const TileView out = h(stage.layer + 1, first_quad), tape = this->tape(first_quad);
+    const TileView out = h(stage.layer + 1, chunk.first_quad), tape = this->tape(chunk.first_quad);
     int turn = 0;  // which copy of the hidden state is current
-    for (int quad = 0; quad < quads; ++quad) {
+    for (int quad = 0; quad < chunk.quads; ++quad) {
+      if (chunk.begins(quad)) {
+        state =
+            forward.initial_state ? GruBlock::state(forward.initial_state, chunk.first_quad + quad)[unit] : 0;
+        if (writes) shared[at.hidden + unit] = state;
+        roles.meet_recurrent();
+      }
       float from_input[3][4], a_r[4], a_z[4], a_q[4], a_n[4], keep[4], before[5];
 #pragma unroll
       for (int gate = 0; gate < 3; ++gate)
@@ -176,12 +181,12 @@ struct ForwardBlock : GruBlock {
       if (!writes) continue;
       const float4 after{before[1], before[2], before[3], before[4]};
       __stcg(reinterpret_cast<float4*>(out.at(quad, unit)), quad_at(from_h + 4 * quad) + after);
-      if (forward.final_state && first_quad + quad + 1 == forward.quads) {
-        const int last = (forward.time - 1) % 4;
-        GruBlock::state(forward.final_state)[unit] = last == 0   ? after.x
-                                                     : last == 1 ? after.y
-                                                     : last == 2 ? after.z
-                                                                 : after.w;
+      if (forward.final_state && chunk.ends(quad)) {
+        const int last = chunk.last_steps;
+        GruBlock::state(forward.final_state, chunk.first_quad + quad)[unit] = last == 1   ? after.x
+                                                                              : last == 2 ? after.y
+                                                                              : last == 3 ? after.z
+                                                                                          : after.w;
       }
       if (!forward.tape) continue;
       float4* const to = reinterpret_cast<float4*>(tape.at(quad, unit));
@@ -197,7 +202,7 @@ struct ForwardBlock : GruBlock {
     const float* const w = parameters();
     const Weights weights(w + forward.offsets.hidden_weight, w + forward.offsets.hidden_bias, unit,
                           roles.thread % Weights::lanes, d);
-    float state = shared[at.hidden + unit];
+    float state = 0;
     roles.meet_all();  // the first chunk is there
     for (int c = 0; c < chunks(); ++c) {
       recur(weights, state, c);
@@ -211,9 +216,8 @@ __global__ void __launch_bounds__(THREADS, BLOCKS) gru_forward_kernel(const GruF
   extern __shared__ float4 shared_quads[];
   __shared__ int shared_ticket;
   using Block = ForwardBlock<UNITS, FIXED, C, THREADS / 32>;
-  const Stage stage = take_stage({problem.counters, problem.counters + 1}, problem.batch, problem.layers,
-                                 Direction::forward, &shared_ticket);
-  const Block block(problem, stage, reinterpret_cast<float*>(shared_quads));
+  const Block block(problem, take_stage(problem, Direction::forward, &shared_ticket),
+                    reinterpret_cast<float*>(shared_quads));
   block.load_parameters();
   __syncthreads();
   if (block.roles.recurrent())
@@ -249,7 +253,8 @@ std::optional<LaunchPlan> plan_gru_forward(const GruSizes& sizes, const SharedMe
 void launch_gru_forward(const GruForward& problem, const LaunchPlan& plan, cudaStream_t stream) {
   const auto kernel = variants[plan.variant].kernel;
   cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, static_cast<int>(plan.bytes));
-  kernel<<<problem.models * problem.batch * problem.layers, plan.threads, plan.bytes, stream>>>(problem);
+  kernel<<<problem.models * problem.groups.count * problem.layers, plan.threads, plan.bytes, stream>>>(
+      problem);
 }
 
 }  // namespace mac::cuda
