@@ -174,18 +174,20 @@ struct Training {
 TEST_F(CudaTraining, OfSeveralModelsGivesTheBytesOfEachAlone) {
   for (const NetworkShape& shape :
        {NetworkShape{LayerKind::mamba, 3, 2, 22, 2, 12}, NetworkShape{LayerKind::gru, 3, 2, 9, 2, 0}}) {
-    const SequenceDims dims{4, 150};
-    Training together(shape, dims, {1, 2, 3});
-    for (std::size_t n = 1; n <= 5; ++n) together.step(n);
-    const auto all = from_device(together.parameters, 3 * together.network.parameter_count());
-    for (const std::size_t seed : {1, 2, 3}) {
-      Training alone(shape, dims, {seed});
-      for (std::size_t n = 1; n <= 5; ++n) alone.step(n);
-      const std::size_t count = alone.network.parameter_count();
-      const auto begin = all.begin() + static_cast<std::ptrdiff_t>((seed - 1) * count);
-      EXPECT_EQ(from_device(alone.parameters, count),
-                std::vector<float>(begin, begin + static_cast<std::ptrdiff_t>(count)))
-          << to_string(shape.kind) << " seed " << seed;
+    for (const SequenceDims dims :
+         {SequenceDims{4, 150}, SequenceDims{403, 9}}) {  // few, and several a block
+      Training together(shape, dims, {1, 2, 3});
+      for (std::size_t n = 1; n <= 5; ++n) together.step(n);
+      const auto all = from_device(together.parameters, 3 * together.network.parameter_count());
+      for (const std::size_t seed : {1, 2, 3}) {
+        Training alone(shape, dims, {seed});
+        for (std::size_t n = 1; n <= 5; ++n) alone.step(n);
+        const std::size_t count = alone.network.parameter_count();
+        const auto begin = all.begin() + static_cast<std::ptrdiff_t>((seed - 1) * count);
+        EXPECT_EQ(from_device(alone.parameters, count),
+                  std::vector<float>(begin, begin + static_cast<std::ptrdiff_t>(count)))
+            << to_string(shape.kind) << " batch " << dims.batch << " seed " << seed;
+      }
     }
   }
 }

@@ -45,6 +45,24 @@ TEST_P(Sequences, AgreeWithTheReferenceForOddSizes) {
         }
 }
 
+/// More sequences than a GPU takes at once, whose blocks then take several one after the other; the last
+/// block of a layer has fewer. The sizes are those of the systems' networks, which have kernels of their own,
+/// and two that have not.
+TEST_P(Sequences, AgreeWithTheReferenceWhenThereAreManyShortOnes) {
+  const EngineRow& reference = engine_table().front();
+  const NetworkShape burgers{LayerKind::mamba, 3, 2, 22, 4, 12}, kdv{LayerKind::mamba, 3, 2, 24, 2, 12},
+      grid{LayerKind::mamba, 3, 2, 10, 3, 16}, lorenz{LayerKind::mamba, 3, 2, 63, 3, 16};
+  const NetworkShape gru_of_lorenz{LayerKind::gru, 3, 2, 62, 3, 0};
+  for (const NetworkShape& shape :
+       {burgers, kdv, grid, lorenz, mamba(5), gru(16), gru(28), gru(30), gru_of_lorenz, gru(5)})
+    for (const std::size_t time : {1, 3, 6, 30}) {
+      if (shape.d_model > 60 && time > 6) continue;  // takes seconds on a CPU
+      SCOPED_TRACE(fmt::format("{} d_model {} time {}", to_string(shape.kind), shape.d_model, time));
+      const Problem problem = random_problem(shape, {403, time}, 17, time != 6);
+      expect_same(row().forward_backward(problem), reference.forward_backward(problem), shape);
+    }
+}
+
 TEST_P(Sequences, AreEqualToStepsWithACarriedState) {
   for (const NetworkShape& shape : {mamba(5), gru(5), mamba(17)}) {
     const Problem problem = random_problem(shape, {3, 20}, 12);
