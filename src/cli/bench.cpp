@@ -26,6 +26,7 @@ struct Options {
   std::string device = "cpu";
   std::size_t models = 1;
   std::size_t rollout_steps = 0;
+  bool autoregressive = false;
 };
 
 /// The device's work includes the reduced equations, the loss and AdamW.
@@ -38,9 +39,10 @@ void run_on_device(const Options& options) {
           .system;
   const bool step = options.work == "step";
   const std::size_t batch = options.batch ? options.batch : step ? 1 : 96;
-  const auto [timing, gigabytes] = step ? time_step_on_device(*system, shape, batch)
-                                        : time_training_on_device(*system, shape, {batch, options.length},
-                                                                  options.models, options.rollout_steps);
+  const auto [timing, gigabytes] =
+      step ? time_step_on_device(*system, shape, batch)
+           : time_training_on_device(*system, shape, {batch, options.length}, options.models,
+                                     options.rollout_steps, options.autoregressive);
   nlohmann::json result = {{"work", options.work},    {"system", options.system},
                            {"kind", options.kind},    {"device", "cuda"},
                            {"batch", batch},          {"parameters", parameter_count(shape)},
@@ -52,6 +54,7 @@ void run_on_device(const Options& options) {
     result["length"] = options.length;
     result["models"] = options.models;
     result["rollout_steps"] = options.rollout_steps;
+    result["autoregressive"] = options.autoregressive;
     result["milliseconds_per_iteration"] = 1e3 * timing.median_seconds;
     result["best_milliseconds_per_iteration"] = 1e3 * timing.best_seconds;
   }
@@ -152,6 +155,8 @@ void add_bench(CLI::App& program) {
                    "cuda: train through this many coupled steps (default: the closure loss)")
       ->check(CLI::Range(1, 1000))
       ->type_name("N");
+  command->add_flag("--autoregressive", options->autoregressive, "Through the loss's autoregressive form")
+      ->needs("--rollout-steps");
   add_common(*command, options->common, true);
   command->callback([options, command] {
     const auto only_for = [&](const std::string& setting, const std::string& value, const char* option) {

@@ -32,9 +32,9 @@ struct DeviceTiming {
 };
 
 /// A training iteration as `mac train` does it (batch, loss, gradient, AdamW) of `models` models at once;
-/// rollout_steps > 0: with the rollout loss over that many coupled steps.
+/// rollout_steps > 0: with the rollout loss over that many coupled steps, in one of its two forms.
 DeviceTiming time_training_on_device(const System& system, const NetworkShape& shape, SequenceDims dims,
-                                     std::size_t models, std::size_t rollout_steps);
+                                     std::size_t models, std::size_t rollout_steps, bool autoregressive);
 
 /// One step of `batch` rollouts: network and reduced equations.
 DeviceTiming time_step_on_device(const System& system, const NetworkShape& shape, std::size_t batch);

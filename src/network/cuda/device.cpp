@@ -45,6 +45,12 @@ int multiprocessors() {
   return count;
 }
 
+std::size_t device_memory() {
+  std::size_t free = 0, total = 0;
+  check(cudaMemGetInfo(&free, &total), "asking for its memory");
+  return total;
+}
+
 }  // namespace cuda
 
 }  // namespace mac

@@ -21,6 +21,7 @@ inline void check_launch(const char* what) { check(cudaGetLastError(), what); }
 
 const SharedMemory& shared_memory();  // of the current device; throws Error without one
 int multiprocessors();                // likewise
+std::size_t device_memory();          // all of it, in bytes; likewise
 
 /// Numbers in device memory; grows on demand and never copies.
 template <class T>

@@ -86,6 +86,26 @@ std::size_t DeviceNetwork::h_size(SequenceDims dims) const {
   return models_ * dims.batch * static_cast<std::size_t>(quads_of(dims)) * shape_.d_model * 4;
 }
 
+/// Numbers of the tape for a quad of steps of one layer.
+std::size_t DeviceNetwork::activations_per_quad() const {
+  return 4 * static_cast<std::size_t>(shape_.kind == LayerKind::mamba ? mamba_sizes_.tape_rows()
+                                                                      : gru_sizes_.tape_rows());
+}
+std::size_t DeviceNetwork::checkpoints_per_quad() const {
+  return shape_.kind == LayerKind::mamba ? static_cast<std::size_t>(mamba_sizes_.checkpoint_size()) : 0;
+}
+
+/// Quads of all sequences and layers.
+std::size_t DeviceNetwork::tape_quads(SequenceDims dims) const {
+  return models_ * dims.batch * shape_.n_blocks * static_cast<std::size_t>(quads_of(dims));
+}
+
+std::size_t DeviceNetwork::tape_bytes(SequenceDims dims) const {
+  const std::size_t per_quad = (shape_.n_blocks + 1) * shape_.d_model * 4 +
+                               shape_.n_blocks * (activations_per_quad() + checkpoints_per_quad());
+  return sizeof(float) * dims.batch * static_cast<std::size_t>(quads_of(dims)) * per_quad;
+}
+
 Groups DeviceNetwork::groups(SequenceDims dims, const LaunchPlan& plan) const {
   return group_sequences(static_cast<int>(dims.batch), static_cast<int>(shape_.n_blocks),
                          multiprocessors() * plan.blocks);
@@ -106,6 +126,8 @@ Problem DeviceNetwork::blocks(const LaunchPlan& plan, const float* parameters, S
   if (tape) {
     tape->h.reserve((shape_.n_blocks + 1) * h_size(dims));
     problem.h = tape->h.data(), problem.h_layer_stride = h_size(dims);
+    tape->activations.reserve(tape_quads(dims) * activations_per_quad());
+    problem.tape = tape->activations.data();
   } else {
     h_.reserve(h_size(dims));
     problem.h = h_.data();
@@ -122,11 +144,8 @@ MambaProblem DeviceNetwork::mamba(const LaunchPlan& plan, const float* parameter
   auto problem = blocks<MambaProblem>(plan, parameters, dims, initial_state, tape, stream);
   problem.sizes = mamba_sizes_, problem.offsets = mamba_offsets_;
   if (!tape) return problem;
-  const std::size_t stages = models_ * dims.batch * shape_.n_blocks;
-  tape->activations.reserve(stages * static_cast<std::size_t>(problem.quads * mamba_sizes_.tape_rows()) * 4);
-  tape->checkpoints.reserve(stages *
-                            static_cast<std::size_t>(problem.quads * mamba_sizes_.checkpoint_size()));
-  problem.tape = tape->activations.data(), problem.checkpoints = tape->checkpoints.data();
+  tape->checkpoints.reserve(tape_quads(dims) * checkpoints_per_quad());
+  problem.checkpoints = tape->checkpoints.data();
   return problem;
 }
 
@@ -134,10 +153,6 @@ GruProblem DeviceNetwork::gru(const LaunchPlan& plan, const float* parameters, S
                               const float* initial_state, DeviceTape* tape, cudaStream_t stream) {
   auto problem = blocks<GruProblem>(plan, parameters, dims, initial_state, tape, stream);
   problem.sizes = gru_sizes_, problem.offsets = gru_offsets_;
-  if (!tape) return problem;
-  tape->activations.reserve(models_ * dims.batch * shape_.n_blocks *
-                            static_cast<std::size_t>(problem.quads * gru_sizes_.tape_rows()) * 4);
-  problem.tape = tape->activations.data();
   return problem;
 }
 
@@ -168,8 +183,9 @@ void DeviceNetwork::backward(const float* parameters, SequenceDims dims, const f
                 tape.dims.batch, tape.dims.time, dims.batch, dims.time);
   const EndsProblem end = ends(parameters, dims);
   const int block_parameters = static_cast<int>(shape_.n_blocks * block_size_);
-  const std::size_t tail_partials = models_ * end_blocks * static_cast<std::size_t>(end.tail_size());
-  const std::size_t input_partials = models_ * end_blocks * static_cast<std::size_t>(end.input_size());
+  const std::size_t end_parts = models_ * static_cast<std::size_t>(end.parts());
+  const std::size_t tail_partials = end_parts * static_cast<std::size_t>(end.tail_size());
+  const std::size_t input_partials = end_parts * static_cast<std::size_t>(end.input_size());
   const int of_model = groups(dims, backward_plan_).count;  // blocks of a layer
   partials_.reserve(tail_partials + input_partials +
                     models_ * static_cast<std::size_t>(of_model) *
@@ -202,9 +218,9 @@ void DeviceNetwork::backward(const float* parameters, SequenceDims dims, const f
     launch_reduce_partials(partials, static_cast<int>(models_), parts, count, gradients.parameters + offset,
                            layout_.size(), add, stream);
   };
-  reduce(of_tail, end_blocks, end.tail_size(), end.tail);
+  reduce(of_tail, end.parts(), end.tail_size(), end.tail);
   reduce(of_blocks, of_model, block_parameters, first_block_);
-  reduce(of_input, end_blocks, end.input_size(), end.input_weight);
+  reduce(of_input, end.parts(), end.input_size(), end.input_weight);
   check_launch("starting a backward pass");
 }
 

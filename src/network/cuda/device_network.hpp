@@ -30,6 +30,7 @@ class DeviceNetwork {
   const NetworkShape& shape() const { return shape_; }
   std::size_t models() const { return models_; }
   std::size_t parameter_count() const { return layout_.size(); }
+  std::size_t tape_bytes(SequenceDims dims) const;  // that a forward pass leaves, of one model
 
   /// As SequenceEngine::forward, with a leading model dimension.
   void forward(const float* parameters, SequenceDims dims, const float* x, float* y,
@@ -44,6 +45,9 @@ class DeviceNetwork {
   void plan_mamba();
   void plan_gru();
   EndsProblem ends(const float* parameters, SequenceDims dims) const;
+  std::size_t tape_quads(SequenceDims dims) const;
+  std::size_t activations_per_quad() const;
+  std::size_t checkpoints_per_quad() const;
   Groups groups(SequenceDims dims, const LaunchPlan& plan) const;
   template <class Problem>
   Problem blocks(const LaunchPlan& plan, const float* parameters, SequenceDims dims,

@@ -1,4 +1,4 @@
-// The layers before the first block and after the last one: token by token, tiles of one sequence's time.
+// The layers before the first block and after the last one: token by token, in tiles of time.
 #include "network/cuda/columns.cuh"
 #include "network/cuda/ends.hpp"
 #include "network/cuda/shared_layout.cuh"
@@ -9,21 +9,31 @@ namespace mac::cuda {
 namespace {
 
 constexpr int threads = 128;
-constexpr Columns<16> columns;  // a tile
-constexpr int slices = 32;      // of the parts of a sum
+constexpr Columns<end_quads> columns;  // a tile
+constexpr int slices = 32;             // of the parts of a sum
 
 struct Tile {
-  int sequence, first_quad, steps;  // steps that exist
+  int sequence, sequences;  // the first, and how many
+  int first_quad, quads;    // of the first sequence; that exist in the tile
+  int steps;                // of each sequence that exist in the tile
+
+  /// Where a column's step is in (sequence, time), counted from the tile's first on; −1 if there is none.
+  __device__ int step(int column, const EndsProblem& p) const {
+    if (sequences == 1) return column < steps ? column : -1;
+    const int i = column / (4 * p.quads), t = column - i * 4 * p.quads;
+    return i < sequences && t < p.time ? i * p.time + t : -1;
+  }
 };
 
 /// The tiles of a model's sequences, dealt out to gridDim.x blocks; blockIdx.y is the model.
 template <class F>
 __device__ void for_each_tile(const EndsProblem& p, F f) {
-  const int per_sequence = (p.quads + columns.quads - 1) / columns.quads;
-  for (int i = blockIdx.x; i < p.batch * per_sequence; i += gridDim.x) {
+  const int per_tile = p.sequences_per_tile(), per_sequence = p.tiles_per_sequence();
+  for (int i = blockIdx.x; i < p.tiles(); i += gridDim.x) {
+    const int first = i / per_sequence * per_tile, sequences = min(per_tile, p.batch - first);
     const int first_quad = i % per_sequence * columns.quads;
-    f(Tile{static_cast<int>(blockIdx.y) * p.batch + i / per_sequence, first_quad,
-           min(4 * columns.quads, p.time - 4 * first_quad)});
+    f(Tile{static_cast<int>(blockIdx.y) * p.batch + first, sequences, first_quad,
+           sequences * p.quads - first_quad, min(4 * columns.quads, p.time - 4 * first_quad)});
     __syncthreads();
   }
 }
@@ -31,25 +41,25 @@ __device__ void for_each_tile(const EndsProblem& p, F f) {
 __device__ TileView view(const float* tensor, const EndsProblem& p, const Tile& tile) {
   return {const_cast<float*>(tensor) +
               (static_cast<size_t>(tile.sequence) * p.quads + tile.first_quad) * p.d_model * 4,
-          p.d_model, p.quads - tile.first_quad};
+          p.d_model, tile.quads};
 }
 
-/// rows from (sequence, time, channels); zeros beyond the sequence.
+/// rows from (sequence, time, channels); zeros where there is no step.
 __device__ void load_steps(float* rows, const float* from, int channels, const EndsProblem& p,
                            const Tile& tile) {
   from += (static_cast<size_t>(tile.sequence) * p.time + 4 * tile.first_quad) * channels;
   for (int i = threadIdx.x; i < 4 * columns.quads * channels; i += blockDim.x) {
-    const int step = i / channels, channel = i - step * channels;
-    rows[channel * columns.stride + step] = step < tile.steps ? from[i] : 0;
+    const int column = i / channels, channel = i - column * channels, step = tile.step(column, p);
+    rows[channel * columns.stride + column] = step >= 0 ? from[step * channels + channel] : 0;
   }
 }
 
 __device__ void store_steps(float* to, const float* rows, int channels, const EndsProblem& p,
                             const Tile& tile) {
   to += (static_cast<size_t>(tile.sequence) * p.time + 4 * tile.first_quad) * channels;
-  for (int i = threadIdx.x; i < tile.steps * channels; i += blockDim.x) {
-    const int step = i / channels, channel = i - step * channels;
-    to[i] = rows[channel * columns.stride + step];
+  for (int i = threadIdx.x; i < 4 * columns.quads * channels; i += blockDim.x) {
+    const int column = i / channels, channel = i - column * channels, step = tile.step(column, p);
+    if (step >= 0) to[step * channels + channel] = rows[channel * columns.stride + column];
   }
 }
 
@@ -335,8 +345,7 @@ __global__ void reduce_partials_kernel(const float* partials, int parts, int cou
 /// Blocks of a forward pass: a tile each, or a few, so that the weights are not loaded too often.
 dim3 forward_blocks(const EndsProblem& p) {
   constexpr int most = 2112;
-  const int tiles = p.batch * ((p.quads + columns.quads - 1) / columns.quads);
-  return dim3(static_cast<unsigned>(tiles < most ? tiles : most), static_cast<unsigned>(p.models));
+  return dim3(static_cast<unsigned>(p.tiles() < most ? p.tiles() : most), static_cast<unsigned>(p.models));
 }
 
 template <class Kernel, class... Args>
@@ -359,8 +368,8 @@ void launch_input_forward(const EndsProblem& p, const float* x, float* h, cudaSt
 
 void launch_input_backward(const EndsProblem& p, const float* x, const float* d_h, float* d_x,
                            float* partials, cudaStream_t stream) {
-  launch(input_backward_kernel, dim3(end_blocks, static_cast<unsigned>(p.models)), InputLayout(p, true).total,
-         stream, p, x, d_h, d_x, partials);
+  launch(input_backward_kernel, dim3(static_cast<unsigned>(p.parts()), static_cast<unsigned>(p.models)),
+         InputLayout(p, true).total, stream, p, x, d_h, d_x, partials);
 }
 
 void launch_output_forward(const EndsProblem& p, const float* h, float* y, cudaStream_t stream) {
@@ -369,7 +378,7 @@ void launch_output_forward(const EndsProblem& p, const float* h, float* y, cudaS
 
 void launch_output_backward(const EndsProblem& p, const float* h, const float* d_y, float* d_h,
                             float* partials, cudaStream_t stream) {
-  launch(output_backward_kernel, dim3(end_blocks, static_cast<unsigned>(p.models)),
+  launch(output_backward_kernel, dim3(static_cast<unsigned>(p.parts()), static_cast<unsigned>(p.models)),
          OutputLayout(p, true).total, stream, p, h, d_y, d_h, partials);
 }
 

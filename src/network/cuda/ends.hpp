@@ -7,6 +7,9 @@
 
 namespace mac::cuda {
 
+inline constexpr int end_quads = 16;    // of a tile
+inline constexpr int end_blocks = 792;  // of a model in the backward passes, at most
+
 struct EndsProblem {
   int d_in, d_out, d_model;
   int models, batch, time, quads;
@@ -19,10 +22,15 @@ struct EndsProblem {
   __host__ __device__ int tail_size() const {
     return 2 * d_model + d_model * (d_model + 1) + d_out * (d_model + 1);
   }
+  /// A tile holds a part of a sequence, or several short sequences.
+  __host__ __device__ int sequences_per_tile() const { return quads < end_quads ? end_quads / quads : 1; }
+  __host__ __device__ int tiles_per_sequence() const { return (quads + end_quads - 1) / end_quads; }
+  __host__ __device__ int tiles() const {  // of a model
+    return (batch + sequences_per_tile() - 1) / sequences_per_tile() * tiles_per_sequence();
+  }
+  /// Blocks of a model in the backward passes; each leaves its own sums.
+  int parts() const { return tiles() < end_blocks ? tiles() : end_blocks; }
 };
-
-/// Blocks of a model in the backward passes; each leaves its own sums.
-inline constexpr int end_blocks = 792;
 
 /// Shared memory that the largest of these kernels takes.
 std::size_t largest_end_bytes(const EndsProblem& problem);
@@ -30,14 +38,14 @@ std::size_t largest_end_bytes(const EndsProblem& problem);
 /// h (sequence, quad, d_model, 4) = SiLU(input_proj x), x (sequence, time, d_in).
 void launch_input_forward(const EndsProblem& problem, const float* x, float* h, cudaStream_t stream);
 
-/// partials (model, end_blocks, input_size); d_x may be null.
+/// partials (model, parts(), input_size); d_x may be null.
 void launch_input_backward(const EndsProblem& problem, const float* x, const float* d_h, float* d_x,
                            float* partials, cudaStream_t stream);
 
 /// y (sequence, time, d_out) = output_proj.2 SiLU(output_proj.0 LayerNorm(h)).
 void launch_output_forward(const EndsProblem& problem, const float* h, float* y, cudaStream_t stream);
 
-/// partials (model, end_blocks, tail_size).
+/// partials (model, parts(), tail_size).
 void launch_output_backward(const EndsProblem& problem, const float* h, const float* d_y, float* d_h,
                             float* partials, cudaStream_t stream);
 

@@ -142,6 +142,7 @@ template <int ROWS = 16, class Weight>
 __device__ void load_tiles(float* to, int n_out, int n_in, Weight weight) {
   constexpr int of_lane = ROWS / 4, halves = ROWS / 8;
   const int k_tiles = tiles_of(n_in, 8);
+#pragma unroll 8  // so many loads at once
   for (int i = threadIdx.x; i < tile_floats<ROWS>(n_out, n_in); i += blockDim.x) {
     const int part = i % of_lane, lane = i / of_lane % 32, tile = i / (32 * of_lane);
     const int o = tile / k_tiles * ROWS + lane / 4 + part % halves * 8,

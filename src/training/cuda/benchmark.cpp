@@ -65,7 +65,7 @@ std::size_t free_memory() {
 }  // namespace cuda
 
 DeviceTiming time_training_on_device(const System& system, const NetworkShape& shape, SequenceDims dims,
-                                     std::size_t models, std::size_t rollout_steps) {
+                                     std::size_t models, std::size_t rollout_steps, bool autoregressive) {
   using namespace cuda;
   if (const std::string reason = cuda_unavailable(); !reason.empty()) throw Error(reason);
   const std::size_t before = free_memory(), trajectories = 8, d = shape.d_in, c = shape.d_out;
@@ -73,6 +73,7 @@ DeviceTiming time_training_on_device(const System& system, const NetworkShape& s
   stage.batch = dims.batch;
   stage.loss = rollout_steps > 0 ? LossKind::rollout : LossKind::closure;
   stage.rollout_steps = rollout_steps;
+  stage.rollout_form = autoregressive ? RolloutForm::autoregressive : RolloutForm::sequence;
   const std::size_t states = dims.time + rollout_steps;
   const Normalisation scale{std::vector<double>(d, 0.0), std::vector<double>(d, 1.0),
                             std::vector<double>(c, 0.0), std::vector<double>(c, 1.0)};

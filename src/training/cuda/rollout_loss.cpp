@@ -9,8 +9,9 @@ namespace mac::cuda {
 
 namespace {
 
-/// Windows of a batch are worked off in groups of this many numbers of network state and input.
-constexpr std::size_t group_numbers = 1 << 29;
+/// Windows of a batch are worked off in groups whose tapes and memories take this share of the device, for
+/// each model.
+constexpr std::size_t share_of_device = 4;
 
 std::size_t largest_divisor(std::size_t n, std::size_t limit) {
   std::size_t divisor = std::clamp<std::size_t>(limit, 1, n);
@@ -29,8 +30,12 @@ class DeviceRolloutLoss final : public DeviceLoss {
         parameters_(parameter_count(shape)) {
     const RolloutForm form = stage.loss == LossKind::step ? RolloutForm::sequence : stage.rollout_form;
     const std::size_t starts = sample.states - steps_;
-    const std::size_t per_window = starts * (form == RolloutForm::sequence ? shape.d_in : shape.state_size());
-    group_ = largest_divisor(batch_, group_numbers / (per_window * steps_));
+    const DeviceNetwork network(shape, 1);
+    const std::size_t per_window =
+        form == RolloutForm::sequence
+            ? network.tape_bytes({1, starts})
+            : network.tape_bytes({starts, 1}) + starts * shape.state_size() * sizeof(float);
+    group_ = largest_divisor(batch_, device_memory() / share_of_device / (per_window * steps_));
     network_ = make_device_rollout_network(form, shape, models, group_, starts, steps_);
 
     problem_.windows = static_cast<int>(network_->models() * group_);
