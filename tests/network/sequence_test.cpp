@@ -2,6 +2,8 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
+#include <tuple>
+
 #include "network/engine_table.hpp"
 
 namespace mac::test {
@@ -10,9 +12,10 @@ namespace {
 NetworkShape mamba(std::size_t d_model) { return {LayerKind::mamba, 3, 2, d_model, 2, 4}; }
 NetworkShape gru(std::size_t d_model) { return {LayerKind::gru, 3, 2, d_model, 2, 0}; }
 
-class Sequences : public testing::TestWithParam<EngineRow> {
+/// Tests of a row of the table.
+class OfEngine : public testing::Test {
  protected:
-  const EngineRow& row() const { return GetParam(); }
+  virtual const EngineRow& row() const = 0;
   void SetUp() override {
     if (!row().unavailable.empty()) GTEST_SKIP() << row().unavailable;
   }
@@ -32,6 +35,11 @@ class Sequences : public testing::TestWithParam<EngineRow> {
   }
 };
 
+class Sequences : public OfEngine, public testing::WithParamInterface<EngineRow> {
+ protected:
+  const EngineRow& row() const override { return GetParam(); }
+};
+
 TEST_P(Sequences, AgreeWithTheReferenceForOddSizes) {
   const EngineRow& reference = engine_table().front();
   for (const std::size_t d_model : {1, 5, 17, 63})
@@ -43,24 +51,6 @@ TEST_P(Sequences, AgreeWithTheReferenceForOddSizes) {
           const Problem problem = random_problem(shape, {batch, time}, 11);
           expect_same(row().forward_backward(problem), reference.forward_backward(problem), shape);
         }
-}
-
-/// More sequences than a GPU takes at once, whose blocks then take several one after the other; the last
-/// block of a layer has fewer. The sizes are those of the systems' networks, which have kernels of their own,
-/// and two that have not.
-TEST_P(Sequences, AgreeWithTheReferenceWhenThereAreManyShortOnes) {
-  const EngineRow& reference = engine_table().front();
-  const NetworkShape burgers{LayerKind::mamba, 3, 2, 22, 4, 12}, kdv{LayerKind::mamba, 3, 2, 24, 2, 12},
-      grid{LayerKind::mamba, 3, 2, 10, 3, 16}, lorenz{LayerKind::mamba, 3, 2, 63, 3, 16};
-  const NetworkShape gru_of_lorenz{LayerKind::gru, 3, 2, 62, 3, 0};
-  for (const NetworkShape& shape :
-       {burgers, kdv, grid, lorenz, mamba(5), gru(16), gru(28), gru(30), gru_of_lorenz, gru(5)})
-    for (const std::size_t time : {1, 3, 18}) {
-      const std::size_t batch = shape.d_model > 60 ? 103 : 403;  // the large ones take long on a CPU
-      SCOPED_TRACE(fmt::format("{} d_model {} time {}", to_string(shape.kind), shape.d_model, time));
-      const Problem problem = random_problem(shape, {batch, time}, 17, time != 3);
-      expect_same(row().forward_backward(problem), reference.forward_backward(problem), shape);
-    }
 }
 
 TEST_P(Sequences, AreEqualToStepsWithACarriedState) {
@@ -128,6 +118,43 @@ TEST_P(Sequences, OfABatchDoNotInfluenceEachOther) {
   }
 }
 
+/// More sequences than a GPU has room for at once: its blocks take several, the last of a layer fewer.
+class ManySequences : public OfEngine,
+                      public testing::WithParamInterface<std::tuple<EngineRow, NetworkShape>> {
+ protected:
+  const EngineRow& row() const override { return std::get<0>(GetParam()); }
+  const NetworkShape& shape() const { return std::get<1>(GetParam()); }
+};
+
+TEST_P(ManySequences, AgreeWithTheReference) {
+  for (const std::size_t time : {1, 3, 18}) {
+    SCOPED_TRACE(fmt::format("time {}", time));
+    const std::size_t batch = shape().d_model > 60 ? 103 : 403;  // the large ones take long on a CPU
+    const Problem problem = random_problem(shape(), {batch, time}, 17, time != 3);
+    expect_same(row().forward_backward(problem), engine_table().front().forward_backward(problem), shape());
+  }
+}
+
+/// The sizes of the systems' networks, for which there are kernels of their own, and two others.
+const NetworkShape many_shapes[] = {{LayerKind::mamba, 3, 2, 22, 4, 12},
+                                    {LayerKind::mamba, 3, 2, 24, 2, 12},
+                                    {LayerKind::mamba, 3, 2, 10, 3, 16},
+                                    {LayerKind::mamba, 3, 2, 63, 3, 16},
+                                    mamba(5),
+                                    gru(28),
+                                    gru(30),
+                                    gru(16),
+                                    {LayerKind::gru, 3, 2, 62, 3, 0},
+                                    gru(5)};
+
+std::string name_of(const testing::TestParamInfo<ManySequences::ParamType>& info) {
+  const auto& [row, shape] = info.param;
+  return fmt::format("{}_{}{}", row.name, to_string(shape.kind), shape.d_model);
+}
+
+INSTANTIATE_TEST_SUITE_P(Engines, ManySequences,
+                         testing::Combine(testing::ValuesIn(engine_table()), testing::ValuesIn(many_shapes)),
+                         name_of);
 INSTANTIATE_TEST_SUITE_P(Engines, Sequences, testing::ValuesIn(engine_table()),
                          [](const auto& info) { return info.param.name; });
 
