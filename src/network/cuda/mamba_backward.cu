@@ -1,6 +1,6 @@
 // Backward pass of the Mamba layers. One block is one stage of the pipeline (pipeline.cuh), which here runs
-// from the last layer to the first and from the last chunk of time to the first. The tape
-// holds x, z, x_proj's output and the states before each quad of steps; everything else is recomputed.
+// from the last layer to the first and from the last chunk of time to the first. The tape holds x, z,
+// x_proj's output and the states before each quad of steps; everything else is recomputed.
 //
 // A warp owns a slab of 16 channels, within which everything stays that concerns single channels
 // (mamba_backward_slab.cuh). Helper warps do the rest, a chunk behind or ahead (mamba_backward_helper.cuh):

@@ -44,19 +44,19 @@ template <class B, int S>
 __device__ void scan_backward(const B& b, const Chunk& chunk, float2 (&states)[S], const float*& checkpoint,
                               ScanCarry<S>& carry, const ScanThread& thread) {
   constexpr int floats_of_sums = 32 * S;
-  int q = chunk.quads - 1;
-  const auto at = [&](int rows, int row) { return b.row(rows, row) + 4 * q; };
-  ScanPlace place{
-      {at(chunk.v, thread.row(0)), at(chunk.v, thread.row(1))},
-      {at(b.at.d_v, thread.row(0)), at(b.at.d_v, thread.row(1))},
-      at(chunk.z, thread.row(0)),
-      at(chunk.projected, b.s.rank + thread.group * S),
-      b.shared + b.at.scan_sums + (thread.slab * B::length + q) * floats_of_sums + place_of_sums<S>(thread),
-      chunk.delta - chunk.v,
-      b.at.gated - b.at.d_v};
+  const int last = chunk.quads - 1;
+  const auto at = [&](int rows, int row) { return b.row(rows, row) + 4 * last; };
+  ScanPlace place{{at(chunk.v, thread.row(0)), at(chunk.v, thread.row(1))},
+                  {at(b.at.d_v, thread.row(0)), at(b.at.d_v, thread.row(1))},
+                  at(chunk.z, thread.row(0)),
+                  at(chunk.projected, b.s.rank + thread.group * S),
+                  b.shared + b.at.scan_sums + (thread.slab * B::length + last) * floats_of_sums +
+                      place_of_sums<S>(thread),
+                  chunk.delta - chunk.v,
+                  b.at.gated - b.at.d_v};
   const float D = b.shared[b.at.D + thread.channel];
 #pragma unroll 1
-  while (q >= 0) {
+  for (int q = last; q >= 0;) {  // a piece of a sequence at a time
     const int start = chunk.start_of_piece(q);
     if (chunk.ends(q))
       carry.start(

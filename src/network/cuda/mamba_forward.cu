@@ -1,6 +1,6 @@
 // Forward pass of the Mamba layers. One block is one stage of the pipeline (pipeline.cuh); for each chunk of
-// time it takes h through layer norm, in_proj, convolution, x_proj, dt_proj, scan, gate and
-// out_proj without leaving shared memory. The equations are in network/reference_mamba.hpp.
+// time it takes h through layer norm, in_proj, convolution, x_proj, dt_proj, scan, gate and out_proj without
+// leaving shared memory. The equations are in network/reference_mamba.hpp.
 //
 // A warp owns a slab of 16 channels, within which everything stays that concerns single channels. Helper
 // warps do what lies before and after, a chunk behind or ahead:
@@ -252,7 +252,7 @@ __device__ void scan_forward(const B& b, const ChunkOfRun& chunk, const float (&
                       thread.slab * 64 * STATES;
 
 #pragma unroll 1
-  for (int q = 0; q < chunk.quads;) {
+  for (int q = 0; q < chunk.quads;) {  // a piece of a sequence at a time
     if (chunk.begins(q)) start_states(b, chunk.first_quad + q, state, thread);
 #pragma unroll 1
     for (const int end = chunk.end_of_piece(q); q < end; ++q) {

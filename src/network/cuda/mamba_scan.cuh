@@ -120,8 +120,7 @@ __device__ inline int projected_row(const MambaSizes& sizes, int r) {
   return n < sizes.d_state ? sizes.rank + second * sizes.d_state + n : -1;
 }
 
-/// The parameters that keep their form in shared memory; `at` and `of`: where they come to lie, and where
-/// they are in the parameters of the block of the network, `from`.
+/// The parameters that keep their form in shared memory: from `of` in the layer's parameters to `at`.
 template <class Layout, class Sizes>
 __device__ void load_small_parameters(float* shared, const Layout& at, const Sizes& s, const float* from,
                                       const MambaOffsets& of) {
