@@ -119,6 +119,7 @@ TEST_F(CommandLine, ExplainsEveryMisuse) {
       {"rollout markov --data @/data.h5 --to inf -o @/x.h5", 2, "inf is not a finite number above 0"},
       {"train @/study.toml --data @/data.h5 --seed -1 -o @/x", 2, "-1 is not a finite number from 0 on"},
       {"bench train --rollout-steps 3", 2, "--rollout-steps: applies to cuda only"},
+      {"bench train --autoregressive", 2, "--autoregressive requires --rollout-steps"},
       {"bench step --models 3", 2, "--models: applies to train only"},
       {"bench step --length 3", 2, "--length: applies to train only"},
       {"bench train --device cuda --precision double", 2, "--precision: applies to cpu only"},
