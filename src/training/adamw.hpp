@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cmath>
+#include <mac/host_device.hpp>
 
 #include "training/optimiser.hpp"
 
@@ -17,10 +18,12 @@ struct AdamStep {
 
   AdamStep(std::size_t n, double lr, double weight_decay, double beta1, double beta2);
 
-  void update_first(T& m, T g) const { m += fresh1 * (g - m); }
-  void update_second(T& v, T g) const { v = keep2 * v + fresh2 * g * g; }
-  T direction(T m, T v) const { return m / (std::sqrt(v) / root_correction + static_cast<T>(1e-8)); }
-  void move(T& p, T direction) const { p = keep * p - rate * direction; }
+  MAC_HOST_DEVICE void update_first(T& m, T g) const { m += fresh1 * (g - m); }
+  MAC_HOST_DEVICE void update_second(T& v, T g) const { v = keep2 * v + fresh2 * g * g; }
+  MAC_HOST_DEVICE T direction(T m, T v) const {
+    return m / (std::sqrt(v) / root_correction + static_cast<T>(1e-8));
+  }
+  MAC_HOST_DEVICE void move(T& p, T direction) const { p = keep * p - rate * direction; }
 };
 
 template <class T>

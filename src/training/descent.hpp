@@ -58,9 +58,8 @@ struct DescentModel {
 std::unique_ptr<Descent<float>> make_device_descent(const DescentPlan& plan, const NetworkShape& shape,
                                                     std::span<const DescentModel> models);
 
-/// Whether make_device_descent knows the stage's optimiser (AdamW) and its loss for this system: closure
-/// losses, and rollout losses (not the relative one) where the system has reduced_equations(). Others run on
-/// the host around a device's network.
+/// Whether make_device_descent knows the stage's loss for this system: closure losses, and rollout losses
+/// where the system has reduced_equations(). Others run on the host around a device's network.
 bool descends_on_device(const StagePlan& stage, const System& system);
 
 }  // namespace mac

@@ -9,9 +9,6 @@ namespace mac {
 
 namespace {
 
-constexpr double beta2 = 0.99, covariance_beta = 0.95;
-constexpr std::size_t follow_every = 10;  // steps
-
 /// c (n) += Σ_l factor(l) · row l of b (k, n), one after the other; c stays in registers for four of them.
 template <class T, class Factor>
 [[gnu::always_inline]] inline void add_rows(T* __restrict c, Factor factor, const T* __restrict b,
@@ -106,36 +103,58 @@ std::vector<std::size_t> iterate(T* basis, const T* covariance, std::size_t n, T
 
 }  // namespace
 
+std::vector<SoapMatrix> soap_matrices(const NetworkShape& shape) {
+  std::vector<SoapMatrix> matrices;
+  std::size_t bases = 0;
+  const ParameterLayout layout(shape);
+  for (const TensorSpec& tensor : layout.tensors()) {
+    const std::size_t m = tensor.shape[0], n = tensor.size / m;
+    if (m == 1 || n == 1) continue;
+    const std::size_t L = bases, R = L + m * m, P = R + n * n, Q = P + m * m;
+    matrices.push_back({tensor.offset, m, n, L, R, P, Q});
+    bases = Q + n * n;
+  }
+  return matrices;
+}
+
+template <class T>
+std::vector<T> initial_bases(const std::vector<SoapMatrix>& matrices) {
+  std::vector<T> bases;
+  for (const auto& [offset, m, n, L, R, P, Q] : matrices) {
+    bases.resize(Q + n * n);
+    for (std::size_t i = 0; i < m; ++i) bases[P + i * m + i] = 1;
+    for (std::size_t i = 0; i < n; ++i) bases[Q + i * n + i] = 1;
+  }
+  return bases;
+}
+
 template <class T>
 Soap<T>::Soap(const NetworkShape& shape, double weight_decay, int threads)
     : Optimiser<T>(parameter_count(shape)),
       weight_decay_(weight_decay),
       threads_(threads),
       in_matrix_(parameter_count(shape)) {
-  const ParameterLayout layout(shape);
-  for (const TensorSpec& tensor : layout.tensors()) {
-    const std::size_t m = tensor.shape[0], n = tensor.size / m;
-    if (m == 1 || n == 1) continue;
-    std::fill_n(in_matrix_.begin() + static_cast<std::ptrdiff_t>(tensor.offset), tensor.size, true);
-    const std::size_t L = this->bases.size(), R = L + m * m, P = R + n * n, Q = P + m * m;
-    this->bases.resize(Q + n * n);
-    for (std::size_t i = 0; i < m; ++i) this->bases[P + i * m + i] = 1;
-    for (std::size_t i = 0; i < n; ++i) this->bases[Q + i * n + i] = 1;
-    const std::vector<T> scratch(std::max(m, n) * std::max(m, n));
-    matrices_.push_back({tensor.offset, m, n, L, R, P, Q, scratch, scratch, scratch});
+  const std::vector<SoapMatrix> matrices = soap_matrices(shape);
+  this->bases = initial_bases<T>(matrices);
+  for (const SoapMatrix& matrix : matrices) {
+    std::fill_n(in_matrix_.begin() + static_cast<std::ptrdiff_t>(matrix.offset), matrix.rows * matrix.columns,
+                true);
+    const std::size_t larger = std::max(matrix.rows, matrix.columns);
+    const std::vector<T> scratch(larger * larger);
+    matrices_.push_back({matrix, scratch, scratch, scratch});
   }
 }
 
 template <class T>
 void Soap<T>::step(std::span<T> parameters, std::span<const T> gradient, double lr, double beta1) {
-  const AdamStep<T> step(++this->steps_taken, lr, weight_decay_, beta1, beta2);
+  const AdamStep<T> step(++this->steps_taken, lr, weight_decay_, beta1, soap_beta2);
   for (std::size_t i = 0; i < parameters.size(); ++i) {
     step.update_first(this->first_moment[i], gradient[i]);
     if (in_matrix_[i]) continue;
     step.update_second(this->second_moment[i], gradient[i]);
     step.move(parameters[i], step.direction(this->first_moment[i], this->second_moment[i]));
   }
-  const bool now = this->steps_taken == 1 || this->steps_taken % follow_every == 0;
+  const bool now = soap_follows(this->steps_taken);
 #pragma omp parallel for num_threads(threads_) schedule(dynamic, 1)
   for (Matrix& matrix : matrices_) {
     step_matrix(matrix, step, parameters.data() + matrix.offset, gradient.data() + matrix.offset);
@@ -166,7 +185,7 @@ void Soap<T>::step_matrix(Matrix& matrix, const AdamStep<T>& step, T* parameters
   multiply(direction, scratch, rotated, m, n, n);
   for (std::size_t i = 0; i < m * n; ++i) step.move(parameters[i], direction[i]);
 
-  const T keep = static_cast<T>(covariance_beta), share = static_cast<T>(1 - covariance_beta);
+  const T keep = static_cast<T>(soap_covariance_beta), share = static_cast<T>(1 - soap_covariance_beta);
   add_transposed_product(this->bases.data() + matrix.R, keep, share, gradient, gradient, m, n, n);
   transpose(scratch, gradient, m, n);
   add_transposed_product(this->bases.data() + matrix.L, keep, share, scratch, scratch, n, m, m);
@@ -184,6 +203,8 @@ void Soap<T>::follow(Matrix& matrix) {
   for (std::size_t i = 0; i < m * n; ++i) V[i] = scratch[rows[i / n] * n + columns[i % n]];
 }
 
+template std::vector<float> initial_bases(const std::vector<SoapMatrix>&);
+template std::vector<double> initial_bases(const std::vector<SoapMatrix>&);
 template class Soap<float>;
 template class Soap<double>;
 

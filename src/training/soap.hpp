@@ -17,6 +17,22 @@
 
 namespace mac {
 
+inline constexpr double soap_beta2 = 0.99, soap_covariance_beta = 0.95;
+
+/// Whether the bases follow after that many steps, the last one included.
+inline bool soap_follows(std::size_t steps_taken) { return steps_taken == 1 || steps_taken % 10 == 0; }
+
+/// A tensor of more than one dimension, the first against the rest.
+struct SoapMatrix {
+  std::size_t offset, rows, columns;  // in the parameters
+  std::size_t L, R, P, Q;             // in the bases, one after the other
+};
+std::vector<SoapMatrix> soap_matrices(const NetworkShape& shape);
+
+/// Before the first step: no covariances, the identity as P and Q.
+template <class T>
+std::vector<T> initial_bases(const std::vector<SoapMatrix>& matrices);
+
 template <class T>
 class Soap final : public Optimiser<T> {
  public:
@@ -25,10 +41,7 @@ class Soap final : public Optimiser<T> {
   void step(std::span<T> parameters, std::span<const T> gradient, double lr, double beta1) override;
 
  private:
-  /// A tensor of more than one dimension, the first against the rest.
-  struct Matrix {
-    std::size_t offset, rows, columns;  // in the parameters
-    std::size_t L, R, P, Q;             // in `bases`, one after the other
+  struct Matrix : SoapMatrix {
     std::vector<T> rotated, scratch, direction;
   };
 

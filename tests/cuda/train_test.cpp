@@ -23,8 +23,7 @@ class CudaTrain : public testing::Test {
   ScratchFolder folder;
 };
 
-/// Stages of this optimiser run on the device as a whole; others on the host, around the device's network.
-const std::string adamw = "optimiser = 'adamw'\n";
+const std::string adamw = "optimiser = 'adamw'\n", soap = "optimiser = 'soap'\n";
 
 const TrainOptions on_cpu{1, true, false, Device::cpu}, on_cuda{1, true, false, Device::cuda};
 
@@ -43,35 +42,57 @@ std::vector<double> column(const std::string& path, std::size_t index) {
   return values;
 }
 
-TEST_F(CudaTrain, FollowsTheCpuWithEveryLoss) {
+class CudaHistory : public CudaTrain {
+ protected:
+  /// Largest relative differences of the losses, gradient norms and validations of 30 steps.
+  struct Bounds {
+    double loss, norm, validation;
+  };
+  void expect_alike(const std::string& training, const Bounds& bounds) const {
+    trained_bytes(training, folder.file("cpu.safetensors"), on_cpu);
+    trained_bytes(training, folder.file("cuda.safetensors"), on_cuda);
+    for (const auto& [index, bound] :
+         {std::pair(1u, bounds.loss), std::pair(3u, bounds.norm), std::pair(4u, bounds.validation)}) {
+      const auto cpu = column(folder.file("cpu.history.csv"), index),
+                 cuda = column(folder.file("cuda.history.csv"), index);
+      ASSERT_EQ(cpu.size(), 30u);
+      ASSERT_EQ(cuda.size(), 30u);
+      for (std::size_t i = 0; i < cpu.size(); ++i) {
+        if (std::isnan(cpu[i])) continue;
+        EXPECT_NEAR(cuda[i] / cpu[i], 1, bound) << training << " column " << index << " step " << i + 1;
+      }
+    }
+  }
+};
+
+TEST_F(CudaHistory, FollowsTheCpuWithEveryLoss) {
   const std::string variants[] = {
-      "",  // of the fast recipe: relative errors, augmentation, clip
+      "",  // but for the optimiser the fast recipe: relative errors, augmentation, clip
       "loss_weights = 'none'\nnormalisation = 'max_abs'\n",
       "loss_weights = 'effect'\nnoise_from = 0.0\nnoise_to = 1.0\n",
       "target = 'mean'\nwindow = 9\n",
       "horizon = 0.6\naugmentation = false\nclip = 0\nselect = 'loss'\n",
       "loss = 'step'\nloss_weights = 'none'\n",
-      "loss = 'rollout'\nrollout_steps = 3\nselect = 'loss'\n",  // relative errors: on the host
+      "loss = 'rollout'\nrollout_steps = 3\nselect = 'loss'\n",
+      "loss = 'rollout'\nrollout_steps = 3\nrollout_form = 'autoregressive'\n",
       "loss = 'rollout'\nrollout_steps = 3\nselect = 'loss'\nloss_weights = 'none'\n",
       "loss = 'rollout'\nrollout_steps = 3\nrollout_form = 'autoregressive'\nhold = 'zero'\nloss_weights = "
       "'none'\n",
   };
-  for (const std::string& variant : variants) {
-    const std::string training = adamw + variant;
-    trained_bytes(training, folder.file("cpu.safetensors"), on_cpu);
-    trained_bytes(training, folder.file("cuda.safetensors"), on_cuda);
-    for (const std::size_t index : {1, 3, 4}) {  // loss, gradient norm, validation
-      const auto cpu = column(folder.file("cpu.history.csv"), index),
-                 cuda = column(folder.file("cuda.history.csv"), index);
-      ASSERT_EQ(cpu.size(), 30u);
-      ASSERT_EQ(cuda.size(), 30u);
-      // Rounding of 1e-7 a step, amplified by Adam where second moments are small, over 30 steps.
-      for (std::size_t i = 0; i < cpu.size(); ++i) {
-        if (std::isnan(cpu[i])) continue;
-        EXPECT_NEAR(cuda[i] / cpu[i], 1, 2e-3) << training << " column " << index << " step " << i + 1;
-      }
-    }
-  }
+  // Rounding of 1e-7 a step, amplified by Adam where second moments are small, over 30 steps.
+  for (const std::string& variant : variants) expect_alike(adamw + variant, {2e-3, 2e-3, 2e-3});
+}
+
+TEST_F(CudaHistory, FollowsTheCpuWithSoap) {
+  // Directions that no gradient has had yet come from rounding (FollowsTheCpuFor200Steps). Between float32
+  // and float64 on the CPU losses of these trainings differ by up to 0.4 %, gradient norms by 3 %.
+  for (const std::string variant :
+       {"", "averaging = 0\nclip = 0\nloss_weights = 'none'\n", "loss = 'rollout'\nrollout_steps = 3\n"})
+    expect_alike(soap + variant, {2e-2, 0.1, 2e-2});
+  expect_alike(
+      "[[training.stages]]\nsteps = 12\noptimiser = 'adamw'\n[[training.stages]]\nsteps = 18\noptimiser = "
+      "'soap'\n",
+      {2e-2, 0.1, 2e-2});
 }
 
 TEST_F(CudaTrain, FollowsTheCpuThroughRolloutsOfEverySystem) {
@@ -91,7 +112,6 @@ blocks = 2
 optimiser = "adamw"
 select = "last"
 loss = "rollout"
-loss_weights = "none"
 rollout_steps = 4
 window = 13
 batch = 3
@@ -101,9 +121,12 @@ noise_from = 0
 )";
   for (const std::string& system : {lorenz, grid, kdv})
     for (const std::string hold : {"zero", "linear"})
-      for (const std::string form : {"sequence", "autoregressive"}) {
-        const std::string text = "[system]\n" + system + rest + "rollout_form = '" + form + "'\nhold = '" +
-                                 hold + "'\ntarget = '" + (hold == "zero" ? "instant" : "mean") + "'\n";
+      for (const auto& [form, weights] :
+           {std::pair("sequence", "none"), std::pair("sequence", "relative"),
+            std::pair("autoregressive", "none"), std::pair("autoregressive", "relative")}) {
+        const std::string text = fmt::format(
+            "[system]\n{}{}rollout_form = '{}'\nhold = '{}'\ntarget = '{}'\nloss_weights = '{}'\n", system,
+            rest, form, hold, hold == "zero" ? "instant" : "mean", weights);
         const Experiment experiment = Experiment::parse(text, "rollouts.toml");
         generate(experiment, folder.file("data.h5"), {1, true});
         const DataFile data = DataFile::open(folder.file("data.h5"));
@@ -123,7 +146,7 @@ noise_from = 0
 }
 
 TEST_F(CudaTrain, GivesTheSameBytesAgainAndWhenTheDataStayInTheFile) {
-  for (const std::string& optimiser : {adamw, std::string("optimiser = 'soap'\n")}) {
+  for (const std::string& optimiser : {adamw, soap}) {
     const std::string first = trained_bytes(optimiser, folder.file("first.safetensors"), on_cuda);
     EXPECT_EQ(first, trained_bytes(optimiser, folder.file("second.safetensors"), on_cuda));
     EXPECT_EQ(read_bytes(folder.file("first.history.csv")), read_bytes(folder.file("second.history.csv")));
@@ -134,9 +157,12 @@ TEST_F(CudaTrain, GivesTheSameBytesAgainAndWhenTheDataStayInTheFile) {
 }
 
 TEST_F(CudaTrain, OfSeveralSeedsGivesTheBytesOfEachAlone) {
-  for (const std::string training : {"", "loss = 'rollout'\nrollout_steps = 3\n",
-                                     "loss = 'rollout'\nloss_weights = 'none'\n", "memory = 0\n"}) {
-    const Experiment experiment = Experiment::parse(small_experiment(adamw + training), "small.toml");
+  const std::string rollout = "loss = 'rollout'\nrollout_steps = 3\n",
+                    autoregressive = "rollout_form = 'autoregressive'\n";
+  for (const std::string& training :
+       {adamw, adamw + rollout, adamw + rollout + "loss_weights = 'none'\n", adamw + "memory = 0\n", soap,
+        soap + rollout, soap + rollout + autoregressive}) {
+    const Experiment experiment = Experiment::parse(small_experiment(training), "small.toml");
     const DataFile data = DataFile::open(small_data());
     const std::vector<std::uint64_t> seeds{3, 4, 5};
     std::vector<std::string> paths;
@@ -153,13 +179,13 @@ TEST_F(CudaTrain, OfSeveralSeedsGivesTheBytesOfEachAlone) {
   }
 }
 
-/// Trainings of some seconds that are stopped in between.
-class CudaResume : public CudaTrain {
+/// Trainings of some seconds that are stopped in between, with every optimiser.
+class CudaResume : public CudaTrain, public testing::WithParamInterface<std::string> {
  protected:
   void SetUp() override {
     CudaTrain::SetUp();
     write_bytes(folder.file("small.toml"),
-                small_experiment(adamw + "[models.training]\nsteps = 3000\ncheckpoint_every = 50\n"));
+                small_experiment(GetParam() + "[models.training]\nsteps = 3000\ncheckpoint_every = 50\n"));
   }
   Process start(const std::string& output, const std::string& device, bool resume,
                 const std::string& seeds) const {
@@ -181,7 +207,7 @@ class CudaResume : public CudaTrain {
   }
 };
 
-TEST_F(CudaResume, OfAllSeedsAfterAKillGivesTheSameBytes) {
+TEST_P(CudaResume, OfAllSeedsAfterAKillGivesTheSameBytes) {
   fs::create_directories(folder.file("whole")), fs::create_directories(folder.file("killed"));
   ASSERT_EQ(start(folder.file("whole/"), "cuda", false, "0:3").wait(), 0);
   stop(start(folder.file("killed/"), "cuda", false, "0:3"),
@@ -197,7 +223,7 @@ TEST_F(CudaResume, OfAllSeedsAfterAKillGivesTheSameBytes) {
         << file;
 }
 
-TEST_F(CudaResume, TakesUpCheckpointsOfTheCpuAndTheOtherWayRound) {
+TEST_P(CudaResume, TakesUpCheckpointsOfTheCpuAndTheOtherWayRound) {
   for (const auto& [from, to] : {std::pair("cpu", "cuda"), std::pair("cuda", "cpu")}) {
     const std::string path = folder.file(std::string(from) + ".safetensors");
     stop(start(path, from, false, "0:1"), folder.file(std::string(from) + ".checkpoint.safetensors"),
@@ -210,6 +236,9 @@ TEST_F(CudaResume, TakesUpCheckpointsOfTheCpuAndTheOtherWayRound) {
   // Two trainings that differ by rounding end at the same level, not at the same numbers.
   EXPECT_NEAR(b.back() / a.back(), 1, 0.2);
 }
+
+INSTANTIATE_TEST_SUITE_P(EveryOptimiser, CudaResume, testing::Values(adamw, soap),
+                         [](const auto& tested) { return tested.param == adamw ? "adamw" : "soap"; });
 
 }  // namespace
 }  // namespace mac::test

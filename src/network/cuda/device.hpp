@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <mac/error.hpp>
 #include <utility>
+#include <vector>
 
 #include "network/cuda/plan.hpp"
 
@@ -67,6 +68,13 @@ class DeviceArray {
   T* data_ = nullptr;
   std::size_t count_ = 0;
 };
+
+/// Copies and waits.
+template <class T>
+void upload_now(DeviceArray<T>& to, const std::vector<T>& from) {
+  to.upload(from.data(), from.size(), nullptr);
+  check(cudaStreamSynchronize(nullptr), "copying to it");
+}
 
 class Stream {
  public:

@@ -5,12 +5,6 @@ namespace mac::cuda {
 
 namespace {
 
-template <class T>
-void upload_now(DeviceArray<T>& to, const std::vector<T>& from) {
-  to.upload(from.data(), from.size(), nullptr);
-  check(cudaStreamSynchronize(nullptr), "copying to it");
-}
-
 template <class From>
 std::vector<int> integers(const From& values) {
   return std::vector<int>(values.begin(), values.end());

@@ -1,12 +1,15 @@
-// A step: draw the samples (host, a few microseconds), make the batch, loss and gradient, norm, AdamW. The
-// host queues step after step and waits once at the end of take().
+// A step: draw the samples (host, a few microseconds), make the batch, loss and gradient, norm, the
+// optimiser's step. The host queues step after step and waits once at the end of take().
 #include <cmath>
 #include <mac/cuda.hpp>
+#include <optional>
 
 #include "training/cuda/device_data.hpp"
 #include "training/cuda/device_loss.hpp"
+#include "training/cuda/device_soap.hpp"
 #include "training/cuda/rollout_kernels.hpp"
 #include "training/descent.hpp"
+#include "training/soap.hpp"
 
 namespace mac {
 
@@ -32,6 +35,7 @@ class DeviceDescent final : public Descent<float> {
     losses_.reserve(longest_take * models.size());
     norms_.reserve(longest_take * models.size());
     gradient_.reserve(models.size() * parameters_count_);
+    if (plan.stage.optimiser == OptimiserKind::soap) soap_.emplace(shape, models.size());
     const bool fresh = models[0].state->step == plan.first_step;
     const std::vector<float> zeros(parameters_count_);
     for (std::size_t m = 0; m < models.size(); ++m) {
@@ -41,6 +45,7 @@ class DeviceDescent final : public Descent<float> {
       put(first_moment_, m, fresh ? zeros : state.first_moment);
       put(second_moment_, m, fresh ? zeros : state.second_moment);
       if (averaged_) put(average_, m, state.average);
+      if (soap_) soap_->put(m, fresh ? std::vector<float>() : state.bases);
     }
     check(cudaDeviceSynchronize(), "copying to it");
   }
@@ -63,7 +68,10 @@ class DeviceDescent final : public Descent<float> {
     get(parameters_, model, state.parameters);
     get(first_moment_, model, state.first_moment);
     get(second_moment_, model, state.second_moment);
-    state.bases.clear();
+    if (soap_)
+      soap_->get(model, state.bases, stream_);
+    else
+      state.bases.clear();
     if (averaged_) get(average_, model, state.average);
     stream_.wait();
   }
@@ -77,17 +85,32 @@ class DeviceDescent final : public Descent<float> {
     samples_.upload(drawn, models * batch, stream_);
     loss_->evaluate(parameters_.data(), data_.source(), samples_.data(), noise_at(plan_.stage, local),
                     gradient_.data(), losses_.data() + i * models, stream_);
-    const int count = static_cast<int>(models);
     double* const norms = norms_.data() + i * models;
-    launch_gradient_norm(gradient_.data(), count, parameters_count_, norms, stream_);
-    const auto [lr, beta1] = schedule_.at(local);
-    const double clip = plan_.stage.clip > 0 ? plan_.stage.clip : INFINITY;
-    launch_adamw(adamw_step(local + 1, lr, beta1, plan_.stage.weight_decay, clip,
-                            newest_share(plan_.averaging, plan_.first_step + local + 1)),
-                 {parameters_.data(), first_moment_.data(), second_moment_.data(),
-                  averaged_ ? average_.data() : nullptr},
-                 gradient_.data(), norms, count, parameters_count_, stream_);
+    launch_gradient_norm(gradient_.data(), static_cast<int>(models), parameters_count_, norms, stream_);
+    queue_optimiser(local, norms);
     check_launch("starting a training step");
+  }
+
+  void queue_optimiser(std::size_t local, const double* norms) {
+    const auto [lr, beta1] = schedule_.at(local);
+    const double decay = plan_.stage.weight_decay, clip = plan_.stage.clip > 0 ? plan_.stage.clip : INFINITY,
+                 share = newest_share(plan_.averaging, plan_.first_step + local + 1);
+    float* const average = averaged_ ? average_.data() : nullptr;
+    if (soap_)
+      soap_->step({.parameters = parameters_.data(),
+                   .gradient = gradient_.data(),
+                   .first_moment = first_moment_.data(),
+                   .second_moment = second_moment_.data(),
+                   .average = average},
+                  {.adam = AdamStep<float>(local + 1, lr, decay, beta1, soap_beta2),
+                   .clip = clip,
+                   .newest_share = static_cast<float>(share),
+                   .follow = soap_follows(local + 1)},
+                  norms, stream_);
+    else
+      launch_adamw(adamw_step(local + 1, lr, beta1, decay, clip, share),
+                   {parameters_.data(), first_moment_.data(), second_moment_.data(), average},
+                   gradient_.data(), norms, static_cast<int>(seeds_.size()), parameters_count_, stream_);
   }
 
   void put(DeviceArray<float>& to, std::size_t model, const std::vector<float>& from) {
@@ -115,6 +138,7 @@ class DeviceDescent final : public Descent<float> {
   DeviceArray<Sample> samples_;
   DeviceArray<float> parameters_, gradient_, first_moment_, second_moment_, average_;
   DeviceArray<double> losses_, norms_;
+  std::optional<DeviceSoap> soap_;
   bool averaged_ = false;
 };
 
@@ -124,10 +148,8 @@ class DeviceDescent final : public Descent<float> {
 
 bool descends_on_device(const StagePlan& stage, const System& system) {
   const std::size_t variables = std::max(system.resolved_size(), system.closure_size());
-  if (stage.optimiser == OptimiserKind::soap) return false;
   if (stage.loss == LossKind::closure) return variables <= cuda::most_components;
-  return stage.loss_weights != LossWeights::relative && system.reduced_equations().has_value() &&
-         variables <= cuda::most_variables;
+  return system.reduced_equations().has_value() && variables <= cuda::most_variables;
 }
 
 std::unique_ptr<Descent<float>> make_device_descent(const DescentPlan& plan, const NetworkShape& shape,

@@ -78,22 +78,42 @@ __global__ void __launch_bounds__(threads)
   const auto rhs = [&](const double* state, double* rate) { equations.reduced_rhs(state, rate); };
   integrator(p).step<Capacity>(rhs, closures.closure, closures.before(), y);
   const double* const truth = true_state(p, at, chain);
-  double sum = at.s > 0 ? errors[chain] : 0;
   for (int v = 0; v < p.d; ++v) {
     const double error = (y[v] - truth[v]) * p.input_factor[v];
-    sum += error * error;
+    errors[offset + v] = error * error + (at.s > 0 ? errors[offset + v] : 0);
     z_next[offset + v] = y[v];
     if (x_next) x_next[offset + v] = static_cast<float>((y[v] - p.input_mean[v]) * p.input_factor[v]);
   }
-  errors[chain] = sum;
+}
+
+/// A thread for each window and variable.
+__global__ void __launch_bounds__(threads)
+    window_losses_kernel(const RolloutProblem p, const double* errors, const WindowLosses windows) {
+  const int i = static_cast<int>(blockIdx.x * threads + threadIdx.x);
+  if (i >= p.windows * p.d) return;
+  const int w = i / p.d, v = i % p.d, group = p.windows / windows.models;
+  const std::size_t part =
+      static_cast<std::size_t>(w / group * windows.batch + windows.first + w % group) * p.d + v;
+  const double parts = static_cast<double>(windows.batch) * p.d;
+  double mean = 0;
+  for (int t = 0; t < p.starts; ++t) mean += errors[static_cast<std::size_t>(p.chain(w, t)) * p.d + v];
+  mean /= windows.errors;
+  if (windows.sizes) {
+    const double norm = sqrt(mean + windows.floor * windows.floor), size = windows.sizes[part];
+    windows.losses[part] = norm / (size * parts);
+    windows.slopes[i] = 1 / (size * parts * windows.errors * norm);
+  } else {
+    windows.losses[part] = mean / parts;
+    windows.slopes[i] = 2 / (parts * windows.errors);
+  }
 }
 
 /// `Capacity` lanes for each chain. All compute the same; each brings its own column of the Jacobian.
 template <int Capacity, class Equations>
 __global__ void __launch_bounds__(threads)
     coupled_adjoint_kernel(const Equations equations, const RolloutProblem p, const CoupledArrays at,
-                           const double* z_next, const double* d_z, const float* d_x, double* d_z_before,
-                           double* d_own, double* d_previous) {
+                           const double* z_next, const double* slopes, const double* d_z, const float* d_x,
+                           double* d_z_before, double* d_own, double* d_previous) {
   const int thread = static_cast<int>(blockIdx.x * threads + threadIdx.x);
   const int lane = thread % Capacity;
   const bool valid = thread / Capacity < p.chains();
@@ -104,7 +124,8 @@ __global__ void __launch_bounds__(threads)
   double y[Capacity], d_next[Capacity], d_y[Capacity], own[Capacity], before[Capacity];
   for (int v = 0; v < p.d; ++v) {
     y[v] = at.z[offset + v];
-    d_next[v] = 2 * p.share * (z_next[offset + v] - truth[v]) * p.input_factor[v] * p.input_factor[v];
+    d_next[v] = slopes[p.window(chain) * p.d + v] * (z_next[offset + v] - truth[v]) * p.input_factor[v] *
+                p.input_factor[v];
     if (d_z) d_next[v] += d_z[offset + v] + static_cast<double>(d_x[offset + v]) * p.input_factor[v];
     d_y[v] = 0;
   }
@@ -143,18 +164,6 @@ __global__ void __launch_bounds__(threads)
   if (s == 0 && t + 1 < p.starts)
     sum += d_previous[static_cast<std::size_t>(p.chain(p.window(chain), t + 1)) * p.c + j];
   d_y[i] = static_cast<float>(sum * p.output_scale[j]);
-}
-
-/// A thread for each window.
-__global__ void __launch_bounds__(threads)
-    window_sums_kernel(const RolloutProblem p, const double* errors, int models, int batch, int first,
-                       double* sums) {
-  const int w = static_cast<int>(blockIdx.x * threads + threadIdx.x);
-  if (w >= p.windows) return;
-  double sum = 0;
-  for (int t = 0; t < p.starts; ++t) sum += errors[p.chain(w, t)];
-  const int group = p.windows / models;
-  sums[w / group * batch + first + w % group] = sum;
 }
 
 __global__ void __launch_bounds__(threads) add_kernel(const float* from, float* to, std::size_t count) {
@@ -197,14 +206,20 @@ void launch_coupled_step(const ReducedEquations& equations, const RolloutProblem
   });
 }
 
+void launch_window_losses(const RolloutProblem& problem, const double* errors, const WindowLosses& windows,
+                          cudaStream_t stream) {
+  const std::size_t count = static_cast<std::size_t>(problem.windows) * problem.d;
+  window_losses_kernel<<<blocks_for(count), threads, 0, stream>>>(problem, errors, windows);
+}
+
 void launch_coupled_adjoint(const ReducedEquations& equations, const RolloutProblem& problem,
-                            const CoupledArrays& at, const double* z_next, const double* d_z,
-                            const float* d_x, double* d_z_before, double* d_own, double* d_previous,
-                            cudaStream_t stream) {
+                            const CoupledArrays& at, const double* z_next, const double* slopes,
+                            const double* d_z, const float* d_x, double* d_z_before, double* d_own,
+                            double* d_previous, cudaStream_t stream) {
   with_capacity(equations, problem.d, [&](auto capacity, const auto& of) {
     const std::size_t lanes = static_cast<std::size_t>(problem.chains()) * capacity();
     coupled_adjoint_kernel<capacity()><<<blocks_for(lanes), threads, 0, stream>>>(
-        of, problem, at, z_next, d_z, d_x, d_z_before, d_own, d_previous);
+        of, problem, at, z_next, slopes, d_z, d_x, d_z_before, d_own, d_previous);
   });
 }
 
@@ -213,12 +228,6 @@ void launch_output_gradient(const RolloutProblem& problem, int s, const double* 
   const std::size_t count = static_cast<std::size_t>(problem.chains()) * problem.c;
   output_gradient_kernel<<<blocks_for(count), threads, 0, stream>>>(problem, s, d_own, later, d_previous,
                                                                     d_y);
-}
-
-void launch_window_sums(const RolloutProblem& problem, const double* errors, int models, int batch, int first,
-                        double* sums, cudaStream_t stream) {
-  window_sums_kernel<<<blocks_for(problem.windows), threads, 0, stream>>>(problem, errors, models, batch,
-                                                                          first, sums);
 }
 
 void launch_add(const float* from, float* to, std::size_t count, cudaStream_t stream) {

@@ -21,7 +21,6 @@ struct RolloutProblem {
   double dt;
   bool linear, mean;                    // the hold, what the network predicts
   std::size_t targets[most_variables];  // closure j is added to equation targets[j]
-  double share;                         // of one squared error in the loss
   const double *input_mean, *input_factor, *output_mean, *output_scale;
 
   MAC_HOST_DEVICE int chains() const { return windows * starts; }
@@ -44,28 +43,36 @@ struct CoupledArrays {
   const double* truth;
 };
 
-/// z_next and, unless null, the network's next input; squared errors are added to errors (chain), or put
+/// z_next and, unless null, the network's next input; squared errors are added to errors (chain, d), or put
 /// there by step 0.
 void launch_coupled_step(const ReducedEquations& equations, const RolloutProblem& problem,
                          const CoupledArrays& at, double* z_next, float* x_next, double* errors,
                          cudaStream_t stream);
 
+/// What a model's batch makes of the squared errors of its windows `first`.. (see training/rollout_loss.cpp).
+struct WindowLosses {
+  int models, batch, first;
+  double errors;        // of each window and variable
+  const double* sizes;  // (model, batch, d): what root mean squares are divided by; null: mean squares count
+  double floor;         // of an error, where they are divided
+  double* losses;       // (model, batch, d): parts of the loss
+  double* slopes;       // (window, d): dL/d(error) / error
+};
+void launch_window_losses(const RolloutProblem& problem, const double* errors, const WindowLosses& windows,
+                          cudaStream_t stream);
+
 /// The gradient of step s. d_z and d_x: of z_next through all later steps and through the network's next
 /// input (both null in the last step). Overwrites d_z_before, and the closure's gradient through this step
 /// (d_own) and that of the prediction before (d_previous), (chain, c).
 void launch_coupled_adjoint(const ReducedEquations& equations, const RolloutProblem& problem,
-                            const CoupledArrays& at, const double* z_next, const double* d_z,
-                            const float* d_x, double* d_z_before, double* d_own, double* d_previous,
-                            cudaStream_t stream);
+                            const CoupledArrays& at, const double* z_next, const double* slopes,
+                            const double* d_z, const float* d_x, double* d_z_before, double* d_own,
+                            double* d_previous, cudaStream_t stream);
 
 /// d_y of step s: its own part, what step s + 1 left for it (`later`, null in the last step), and in step 0
 /// what the chain one state later left.
 void launch_output_gradient(const RolloutProblem& problem, int s, const double* d_own, const double* later,
                             const double* d_previous, float* d_y, cudaStream_t stream);
-
-/// sums[model · batch + first + w] = Σ_t errors of the window's chains.
-void launch_window_sums(const RolloutProblem& problem, const double* errors, int models, int batch, int first,
-                        double* sums, cudaStream_t stream);
 
 /// to += from.
 void launch_add(const float* from, float* to, std::size_t count, cudaStream_t stream);

@@ -1,0 +1,44 @@
+// SOAP's state on the device, for several models of one shape.
+#pragma once
+
+#include <vector>
+
+#include "network/cuda/device.hpp"
+#include "training/cuda/soap_kernels.hpp"
+
+namespace mac::cuda {
+
+/// The lists of a SoapProblem while they are on the host.
+struct SoapPlan {
+  SoapProblem problem{};  // without the lists
+  std::vector<SoapTensor> tensors;
+  std::vector<SoapSide> sides;
+  std::vector<SoapSlab> slabs, side_slabs;
+};
+SoapPlan plan_soap(const NetworkShape& shape);
+
+class DeviceSoap {
+ public:
+  DeviceSoap(const NetworkShape& shape, std::size_t models);
+
+  /// The bases of a model, as in Optimiser; empty: those before the first step.
+  void put(std::size_t model, const std::vector<float>& bases);
+  void get(std::size_t model, std::vector<float>& bases, cudaStream_t stream) const;
+
+  /// The caller's arrays: parameters, gradient, moments and average, (model, parameters). Bases and working
+  /// memory are added here. Gradients longer than step.clip are clipped in place.
+  void step(SoapArrays arrays, const SoapStep& step, const double* norms, cudaStream_t stream) const;
+
+ private:
+  std::size_t models_;
+  std::vector<float> initial_bases_;
+  SoapProblem problem_;
+  DeviceArray<SoapTensor> tensors_;
+  DeviceArray<SoapSide> sides_;
+  DeviceArray<SoapSlab> slabs_, side_slabs_;
+  DeviceArray<float> bases_, work_;
+  DeviceArray<double> doubles_;
+  DeviceArray<int> orders_;
+};
+
+}  // namespace mac::cuda
