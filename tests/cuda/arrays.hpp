@@ -43,11 +43,14 @@ std::vector<T> from_device(const cuda::DeviceArray<T>& array, std::size_t count)
   return values;
 }
 
+/// The larger of two numbers; NaN is larger than any.
+inline double larger(double a, double b) { return a >= b ? a : std::isnan(b) ? INFINITY : b; }
+
 template <class T>
 double largest_difference(const std::vector<T>& a, const std::vector<T>& b) {
   double largest = a.size() == b.size() ? 0 : INFINITY;
   for (std::size_t i = 0; i < std::min(a.size(), b.size()); ++i)
-    largest = std::max(largest, std::abs(static_cast<double>(a[i]) - static_cast<double>(b[i])));
+    largest = larger(largest, std::abs(static_cast<double>(a[i]) - static_cast<double>(b[i])));
   return largest;
 }
 

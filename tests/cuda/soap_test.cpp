@@ -22,7 +22,7 @@ void expect_follows(const float* before, const float* covariance, const float* b
   for (std::size_t i = 0; i < n; ++i)
     for (std::size_t l = 0; l < n; ++l) {
       for (std::size_t j = 0; j < n; ++j) product[i * n + j] += at(covariance, i, l) * at(before, l, j);
-      largest = std::max(largest, std::abs(at(covariance, i, l)));
+      largest = larger(largest, std::abs(at(covariance, i, l)));
     }
   for (std::size_t i = 0; i < n; ++i)
     for (std::size_t j = 0; j < n; ++j) eigenvalue[j] += at(before, i, j) * product[i * n + j];
@@ -37,10 +37,10 @@ void expect_follows(const float* before, const float* covariance, const float* b
         inner += at(basis, l, i) * at(basis, l, j);
         component += at(basis, l, i) * product[l * n + order[j]];
       }
-      off_identity = std::max(off_identity, std::abs(inner - (i == j)));
+      off_identity = larger(off_identity, std::abs(inner - (i == j)));
       // A vector has no component beyond its own place and, by the choice of signs, a positive one there.
-      if (i > j) off_span = std::max(off_span, std::abs(component));
-      if (i == j) off_span = std::max(off_span, -component);
+      if (i > j) off_span = larger(off_span, std::abs(component));
+      if (i == j) off_span = larger(off_span, -component);
     }
   // Both are orthonormal in double; then floats of 6e-8.
   EXPECT_LT(off_identity, 1e-6) << n;
