@@ -211,7 +211,7 @@ TEST_P(CudaResume, OfAllSeedsAfterAKillGivesTheSameBytes) {
   fs::create_directories(folder.file("whole")), fs::create_directories(folder.file("killed"));
   ASSERT_EQ(start(folder.file("whole/"), "cuda", false, "0:3").wait(), 0);
   stop(start(folder.file("killed/"), "cuda", false, "0:3"),
-       folder.file("killed/mac-seed1.checkpoint.safetensors"), SIGKILL);
+       folder.file("killed/mac-seed1.checkpoint.previous.safetensors"), SIGKILL);
   // One seed is further behind than the others: it catches up first.
   fs::rename(folder.file("killed/mac-seed1.checkpoint.previous.safetensors"),
              folder.file("killed/mac-seed1.checkpoint.safetensors"));
