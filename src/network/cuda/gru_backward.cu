@@ -325,6 +325,7 @@ __global__ void __launch_bounds__(THREADS, BLOCKS) gru_backward_kernel(const Gru
   using Block = BackwardBlock<UNITS, FIXED, C, THREADS / 32>;
   const Block block(problem, take_stage(problem, Direction::backward, &shared_ticket),
                     reinterpret_cast<float*>(shared_quads));
+  prepare_meetings(block.roles.helpers().threads);
   block.load_parameters();
   __syncthreads();
   if (block.roles.recurrent())

@@ -19,12 +19,7 @@ struct GruRoles {
   __device__ Team helpers() const { return {thread - 32 * RECURRENT, 32 * (WARPS - RECURRENT)}; }
   __device__ void meet_all() const { meet<Meeting::all>(32 * WARPS); }
   __device__ void meet_helpers() const { meet<Meeting::helpers>(32 * (WARPS - RECURRENT)); }
-  __device__ void meet_recurrent() const {
-    if constexpr (RECURRENT == 1)
-      __syncwarp();
-    else
-      meet<Meeting::workers>(32 * RECURRENT);
-  }
+  __device__ void meet_recurrent() const { meet<Meeting::workers>(32 * RECURRENT); }
 };
 
 template <class Kernel>

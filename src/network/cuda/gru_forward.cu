@@ -218,6 +218,7 @@ __global__ void __launch_bounds__(THREADS, BLOCKS) gru_forward_kernel(const GruF
   using Block = ForwardBlock<UNITS, FIXED, C, THREADS / 32>;
   const Block block(problem, take_stage(problem, Direction::forward, &shared_ticket),
                     reinterpret_cast<float*>(shared_quads));
+  prepare_meetings(block.roles.helpers().threads);
   block.load_parameters();
   __syncthreads();
   if (block.roles.recurrent())

@@ -96,6 +96,7 @@ __global__ void __launch_bounds__(THREADS, BLOCKS)
   const size_t place = static_cast<size_t>(stage.place);
   b.partial = problem.partials + place * problem.offsets.size;
   b.gradients = shared_gradients ? b.shared + b.at.gradients : problem.gradients + place * gradient_at.total;
+  prepare_meetings(b.helpers().threads);
   load_parameters(b);
   __syncthreads();
   if (b.warp() < sizes.slabs())

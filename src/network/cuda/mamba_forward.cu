@@ -357,6 +357,7 @@ __global__ void __launch_bounds__(THREADS, BLOCKS) mamba_forward_kernel(const Ma
   const Block<C, Sizes, THREADS / 32> b{problem, Sizes(problem.sizes), Layout(Sizes(problem.sizes), C{}),
                                         reinterpret_cast<float*>(shared_quads),
                                         take_stage(problem, Direction::forward, &shared_ticket)};
+  prepare_meetings(b.helpers().threads);
   load_parameters(b);
   __syncthreads();
   if (b.warp() < b.s.slabs())

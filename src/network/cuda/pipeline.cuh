@@ -16,6 +16,10 @@
 
 #include <cuda_runtime.h>
 
+#ifdef MAC_RACECHECK
+#include <cuda/barrier>
+#endif
+
 namespace mac::cuda {
 
 struct Stage {
@@ -102,15 +106,42 @@ __device__ inline void publish_to_downstream(const Stage& stage, int count) {
 /// same instruction.
 enum class Meeting { all = 1, helpers = 2, workers = 3 };  // workers: the warps that aren't helpers
 
+#ifdef MAC_RACECHECK
+/// What threads of a meeting wait at in a program for compute-sanitizer's racecheck, which reports hazards at
+/// barriers of some of a block's warps but follows these.
+template <Meeting MEETING>
+__device__ inline ::cuda::barrier<::cuda::thread_scope_block>& meeting_place() {
+  using Place = ::cuda::barrier<::cuda::thread_scope_block>;
+  __shared__ alignas(Place) char place[sizeof(Place)];
+  return *reinterpret_cast<Place*>(place);
+}
+#endif
+
+/// Called by all threads before the roles part; a barrier of the block must follow.
+__device__ inline void prepare_meetings([[maybe_unused]] int helpers) {
+#ifdef MAC_RACECHECK
+  if (threadIdx.x > 0) return;
+  init(&meeting_place<Meeting::helpers>(), helpers);
+  init(&meeting_place<Meeting::workers>(), static_cast<int>(blockDim.x) - helpers);
+#endif
+}
+
 /// A barrier of `threads` threads of the block (whole warps). Those of one role reach it at the same
 /// instruction; where all meet, each role does so in its own code, which only the unaligned form allows.
 template <Meeting MEETING>
 __device__ inline void meet(int threads) {
   constexpr int id = static_cast<int>(MEETING);
-  if constexpr (MEETING == Meeting::all)
+  if constexpr (MEETING == Meeting::all) {
     asm volatile("barrier.sync %0, %1;" ::"n"(id), "r"(threads) : "memory");
-  else
+  } else if (threads == 32) {
+    __syncwarp();
+  } else {
+#ifdef MAC_RACECHECK
+    meeting_place<MEETING>().arrive_and_wait();
+#else
     asm volatile("barrier.sync.aligned %0, %1;" ::"n"(id), "r"(threads) : "memory");
+#endif
+  }
 }
 
 }  // namespace mac::cuda
