@@ -6,7 +6,13 @@
 
 #include "network/engine_table.hpp"
 
-namespace mac::test {
+namespace mac {
+
+void PrintTo(const NetworkShape& shape, std::ostream* out) {
+  *out << to_string(shape.kind) << " of " << shape.d_model;
+}
+
+namespace test {
 namespace {
 
 NetworkShape mamba(std::size_t d_model) { return {LayerKind::mamba, 3, 2, d_model, 2, 4}; }
@@ -162,4 +168,5 @@ INSTANTIATE_TEST_SUITE_P(Engines, Sequences, testing::ValuesIn(engine_table()),
                          [](const auto& info) { return info.param.name; });
 
 }  // namespace
-}  // namespace mac::test
+}  // namespace test
+}  // namespace mac
