@@ -3,6 +3,7 @@
 #include <atomic>
 #include <csignal>
 #include <cstdio>
+#include <ctime>
 #include <mac/progress.hpp>
 
 namespace mac {
@@ -11,9 +12,22 @@ namespace {
 
 std::atomic<bool> stop_asked{false};
 
-void on_signal(int) {
-  stop_asked = true;
-  for (const int next : {SIGINT, SIGTERM}) std::signal(next, SIG_DFL);
+/// A signal that comes so soon after the first is the same one: timeout(1) and batch systems send it to the
+/// process and to its group.
+constexpr long echo_milliseconds = 500;
+std::atomic<long> first_signal{0};  // milliseconds of the monotonic clock
+
+void on_signal(int signal) {
+  timespec now;
+  clock_gettime(CLOCK_MONOTONIC, &now);
+  const long at = 1000L * now.tv_sec + now.tv_nsec / 1000000;
+  long first = 0;
+  if (first_signal.compare_exchange_strong(first, at)) {
+    stop_asked = true;
+  } else if (at - first > echo_milliseconds) {
+    std::signal(signal, SIG_DFL);
+    std::raise(signal);
+  }
 }
 
 struct Scopes {

@@ -163,10 +163,15 @@ TEST_F(CommandLine, LeavesNoHalfFileWhenInterrupted) {
   std::string longer = study;
   longer.replace(longer.find("trajectories = 3"), 16, "trajectories = 1000000");
   write_bytes(file("longer.toml"), longer);
-  const ProgramResult result = run_program("generate " + file("longer.toml") + " -o " + file("data.h5"),
-                                           "timeout --preserve-status -s INT 1");
-  EXPECT_EQ(result.exit_code, 130) << result.output;
-  EXPECT_EQ(folder_.count(), 2u) << "the two studies alone";
+  // The first sends the signal to the process and to its group, the second twice in any case.
+  for (const char* interrupting :
+       {"timeout --preserve-status -s INT 1",
+        R"(sh -c '"$@" & sleep 1; kill -INT $!; sleep 0.01; kill -INT $!; wait $!' -)"}) {
+    const ProgramResult result =
+        run_program("generate " + file("longer.toml") + " -o " + file("data.h5"), interrupting);
+    EXPECT_EQ(result.exit_code, 130) << interrupting << "\n" << result.output;
+    EXPECT_EQ(folder_.count(), 2u) << interrupting << ": the two studies alone";
+  }
 }
 
 TEST_F(CommandLine, GivesTheSameBytesInAnotherFolder) {
