@@ -12,19 +12,21 @@ namespace {
 
 std::atomic<bool> stop_asked{false};
 
-/// A signal that comes so soon after the first is the same one: timeout(1) and batch systems send it to the
-/// process and to its group.
+/// The same signal so soon after the first is an echo: timeout(1) and batch systems send it to the process
+/// and to its group.
 constexpr long echo_milliseconds = 500;
-std::atomic<long> first_signal{0};  // milliseconds of the monotonic clock
+std::atomic<int> first_signal{0};
+std::atomic<long> first_time{0};  // milliseconds of the monotonic clock
 
 void on_signal(int signal) {
   timespec now;
   clock_gettime(CLOCK_MONOTONIC, &now);
-  const long at = 1000L * now.tv_sec + now.tv_nsec / 1000000;
-  long first = 0;
-  if (first_signal.compare_exchange_strong(first, at)) {
+  const long time = 1000L * now.tv_sec + now.tv_nsec / 1000000;
+  int first = 0;
+  if (first_signal.compare_exchange_strong(first, signal)) {
+    first_time = time;
     stop_asked = true;
-  } else if (at - first > echo_milliseconds) {
+  } else if (first != signal || (first_time > 0 && time - first_time > echo_milliseconds)) {
     std::signal(signal, SIG_DFL);
     std::raise(signal);
   }

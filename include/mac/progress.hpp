@@ -42,8 +42,8 @@ class Interrupted : public Error {
   Interrupted() : Error("interrupted") {}
 };
 
-/// From now on SIGINT and SIGTERM only set a flag that long loops look at; a second one, half a second later
-/// or more, ends the program.
+/// From now on SIGINT and SIGTERM only set a flag that long loops look at; a second one ends the program,
+/// if it is of the other kind or half a second later.
 void watch_interrupts();
 /// The same for SIGINT inside a program that is not ours, as long as one of these exists: the last one puts
 /// the former handler back and forgets that a stop was asked for.
