@@ -9,6 +9,7 @@
 // z(t,s) is the coupled model s steps after it started from the data's X(t). The step loss is K = 1.
 #pragma once
 
+#include <algorithm>
 #include <mac/model.hpp>
 #include <mac/network.hpp>
 #include <mac/training_plan.hpp>
@@ -35,6 +36,13 @@ std::vector<double> component_weights(const LossContext& context, LossWeights ki
 // Floors of the relative loss, in units of the data's scales: of an error, so that its root has a slope, and
 // of a variable, so that a trajectory in which it is almost absent doesn't count for everything.
 inline constexpr double smallest_error = 1e-6, smallest_size = 0.1;
+
+/// The largest divisor of n up to `limit`, at least 1: groups of equal size share their buffers.
+inline std::size_t largest_divisor(std::size_t n, std::size_t limit) {
+  std::size_t divisor = std::clamp<std::size_t>(limit, 1, n);
+  while (n % divisor != 0) --divisor;
+  return divisor;
+}
 
 /// |x_v| of the sequences of a batch, in units of the variables' scales. Variables that a symmetry mixes
 /// share one size.

@@ -18,13 +18,6 @@ constexpr std::size_t group_numbers = 1 << 26;
 /// Fewer coupled steps than this stay on one thread: waking another would take longer.
 constexpr std::size_t worth_threads = 16;
 
-/// The largest divisor of n up to `limit`, at least 1: groups of equal size share their buffers.
-std::size_t largest_divisor(std::size_t n, std::size_t limit) {
-  std::size_t divisor = std::clamp<std::size_t>(limit, 1, n);
-  while (n % divisor != 0) --divisor;
-  return divisor;
-}
-
 template <class T>
 class RolloutLoss final : public Loss<T> {
  public:

@@ -5,11 +5,6 @@ namespace mac::cuda {
 
 namespace {
 
-template <class From>
-std::vector<int> integers(const From& values) {
-  return std::vector<int>(values.begin(), values.end());
-}
-
 class DeviceClosureLoss final : public DeviceLoss {
  public:
   DeviceClosureLoss(const StagePlan& stage, const LossContext& context, SampleShape sample,

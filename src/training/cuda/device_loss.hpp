@@ -7,6 +7,12 @@
 
 namespace mac::cuda {
 
+/// Indices as kernels take them.
+template <class From>
+std::vector<int> integers(const From& values) {
+  return std::vector<int>(values.begin(), values.end());
+}
+
 class DeviceLoss {
  public:
   virtual ~DeviceLoss() = default;

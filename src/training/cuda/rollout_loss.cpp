@@ -14,12 +14,6 @@ namespace {
 /// each model.
 constexpr std::size_t share_of_device = 4;
 
-std::size_t largest_divisor(std::size_t n, std::size_t limit) {
-  std::size_t divisor = std::clamp<std::size_t>(limit, 1, n);
-  while (n % divisor != 0) --divisor;
-  return divisor;
-}
-
 class DeviceRolloutLoss final : public DeviceLoss {
  public:
   DeviceRolloutLoss(const StagePlan& stage, const LossContext& context, SampleShape sample,
@@ -48,8 +42,7 @@ class DeviceRolloutLoss final : public DeviceLoss {
     problem_.dt = context.dt, problem_.mean = context.held.target == Target::mean;
     problem_.linear = context.held.hold == Hold::linear;
     std::ranges::copy(context.system.closure_targets(), problem_.targets);
-    const std::vector<std::size_t> groups = symmetry_groups(context.system, shape.d_in);
-    upload_now(groups_, std::vector<int>(groups.begin(), groups.end()));
+    upload_now(groups_, integers(symmetry_groups(context.system, shape.d_in)));
 
     const std::size_t chains = network_->models() * group_ * starts;
     z_.resize(steps_ + 1), x_.resize(steps_), y_.resize(steps_);
