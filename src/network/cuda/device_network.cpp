@@ -108,7 +108,7 @@ std::size_t DeviceNetwork::tape_bytes(SequenceDims dims) const {
 
 Groups DeviceNetwork::groups(SequenceDims dims, const LaunchPlan& plan) const {
   return group_sequences(static_cast<int>(dims.batch), static_cast<int>(shape_.n_blocks),
-                         multiprocessors() * plan.blocks);
+                         multiprocessors() * plan.blocks, plan.run);
 }
 
 /// What the problems of both kinds of layer have in common.

@@ -16,20 +16,14 @@ struct Tile {
   int sequence, sequences;  // the first, and how many
   int first_quad, quads;    // of the first sequence; that exist in the tile
   int steps;                // of each sequence that exist in the tile
-
-  /// Where a column's step is in (sequence, time), counted from the tile's first on; −1 if there is none.
-  __device__ int step(int column, const EndsProblem& p) const {
-    if (sequences == 1) return column < steps ? column : -1;
-    const int i = column / (4 * p.quads), t = column - i * 4 * p.quads;
-    return i < sequences && t < p.time ? i * p.time + t : -1;
-  }
 };
 
 /// The tiles of a model's sequences, dealt out to gridDim.x blocks; blockIdx.y is the model.
 template <class F>
 __device__ void for_each_tile(const EndsProblem& p, F f) {
   const int per_tile = p.sequences_per_tile(), per_sequence = p.tiles_per_sequence();
-  for (int i = blockIdx.x; i < p.tiles(); i += gridDim.x) {
+  const int tiles = p.tiles();
+  for (int i = blockIdx.x; i < tiles; i += gridDim.x) {
     const int first = i / per_sequence * per_tile, sequences = min(per_tile, p.batch - first);
     const int first_quad = i % per_sequence * columns.quads;
     f(Tile{static_cast<int>(blockIdx.y) * p.batch + first, sequences, first_quad,
@@ -44,23 +38,41 @@ __device__ TileView view(const float* tensor, const EndsProblem& p, const Tile& 
           p.d_model, tile.quads};
 }
 
+/// f(place in rows, place in (sequence, time, channels) or −1 if there is no such step) for the numbers of a
+/// tile; the second counts from the tile's first step on.
+template <class F>
+__device__ void for_each_number(int channels, const EndsProblem& p, const Tile& tile, F f) {
+  const auto walk = [&](auto place) {
+    for (int i = threadIdx.x; i < 4 * columns.quads * channels; i += blockDim.x) {
+      const int column = i / channels, channel = i - column * channels;
+      f(channel * columns.stride + column, place(i, column));
+    }
+  };
+  if (tile.sequences == 1) {
+    const int count = tile.steps * channels;
+    walk([=](int i, int) { return i < count ? i : -1; });
+  } else {  // whole quads in rows, without the steps between time and the end of its quad outside
+    const int room = 4 * p.quads, gap = (room - p.time) * channels;
+    walk([=, time = p.time, sequences = tile.sequences](int i, int column) {
+      const int sequence = column / room;
+      return sequence < sequences && column - sequence * room < time ? i - sequence * gap : -1;
+    });
+  }
+}
+
 /// rows from (sequence, time, channels); zeros where there is no step.
 __device__ void load_steps(float* rows, const float* from, int channels, const EndsProblem& p,
                            const Tile& tile) {
   from += (static_cast<size_t>(tile.sequence) * p.time + 4 * tile.first_quad) * channels;
-  for (int i = threadIdx.x; i < 4 * columns.quads * channels; i += blockDim.x) {
-    const int column = i / channels, channel = i - column * channels, step = tile.step(column, p);
-    rows[channel * columns.stride + column] = step >= 0 ? from[step * channels + channel] : 0;
-  }
+  for_each_number(channels, p, tile, [&](int to, int i) { rows[to] = i >= 0 ? from[i] : 0; });
 }
 
 __device__ void store_steps(float* to, const float* rows, int channels, const EndsProblem& p,
                             const Tile& tile) {
   to += (static_cast<size_t>(tile.sequence) * p.time + 4 * tile.first_quad) * channels;
-  for (int i = threadIdx.x; i < 4 * columns.quads * channels; i += blockDim.x) {
-    const int column = i / channels, channel = i - column * channels, step = tile.step(column, p);
-    if (step >= 0) to[step * channels + channel] = rows[channel * columns.stride + column];
-  }
+  for_each_number(channels, p, tile, [&](int from, int i) {
+    if (i >= 0) to[i] = rows[from];
+  });
 }
 
 __device__ const float* parameters_of_model(const EndsProblem& p) {

@@ -112,7 +112,7 @@ struct WeightGradient {
 };
 
 /// FIXED: d_model is UNITS, else at most that.
-template <int UNITS, bool FIXED, class C, int WARPS>
+template <int UNITS, bool FIXED, class C, int WARPS, Run RUN>
 struct BackwardBlock : GruBlock {
   static constexpr C columns{};
   using Weights = UnitColumns<UNITS>;
@@ -163,22 +163,23 @@ struct BackwardBlock : GruBlock {
   __device__ void walk_recurrence() const {
     const Weights weights(parameters() + backward.offsets.hidden_weight, roles.thread, d);
     const int unit = min(Weights::unit(roles.thread), d - 1);
-    float carried = 0;
+    const auto after_sequence = [&](int quad) {
+      return backward.d_final_state ? state<RUN>(backward.d_final_state, quad)[unit] : 0;
+    };
+    float carried = after_sequence(stage.quads - 1);
+    const auto before_sequence = [&](int quad) {
+      if (backward.d_initial_state && Weights::unit(roles.thread) < d)
+        state<RUN>(backward.d_initial_state, quad)[unit] = carried;
+    };
     roles.meet_all();  // the first chunk is there
     for (int c = 0; c < chunks; ++c) {
       const RecurrenceRows from{rows(at.d_h, d, c), rows(at.factors, 5 * d, c)};
-      const ChunkOfRun chunk(backward, stage, chunks - 1 - c, columns.quads);
-      const auto after_sequence = [&](int quad) {
-        return backward.d_final_state ? state(backward.d_final_state, chunk.first_quad + quad)[unit] : 0;
-      };
-      const auto before_sequence = [&](int quad) {
-        if (backward.d_initial_state && Weights::unit(roles.thread) < d)
-          state(backward.d_initial_state, chunk.first_quad + quad)[unit] = carried;
-      };
+      const ChunkOfRun<RUN> chunk(backward, stage, chunks - 1 - c, columns.quads);
       recur_back(weights, carried, gates(c), at.gates, from, chunk, after_sequence, before_sequence, roles,
                  columns);
       roles.meet_all();
     }
+    before_sequence(0);
     roles.meet_all();  // the gates' gradients are no longer needed
   }
 
@@ -318,12 +319,12 @@ struct BackwardBlock : GruBlock {
   }
 };
 
-template <int UNITS, bool FIXED, class C, int THREADS, int BLOCKS>
+template <int UNITS, bool FIXED, class C, int THREADS, int BLOCKS, Run RUN>
 __global__ void __launch_bounds__(THREADS, BLOCKS) gru_backward_kernel(const GruBackward problem) {
   extern __shared__ float4 shared_quads[];
   __shared__ int shared_ticket;
-  using Block = BackwardBlock<UNITS, FIXED, C, THREADS / 32>;
-  const Block block(problem, take_stage(problem, Direction::backward, &shared_ticket),
+  using Block = BackwardBlock<UNITS, FIXED, C, THREADS / 32, RUN>;
+  const Block block(problem, take_stage<RUN>(problem, Direction::backward, &shared_ticket),
                     reinterpret_cast<float*>(shared_quads));
   prepare_meetings(block.roles.helpers().threads);
   block.load_parameters();
@@ -338,25 +339,30 @@ __global__ void __launch_bounds__(THREADS, BLOCKS) gru_backward_kernel(const Gru
 
 using BackwardVariant = Variant<void (*)(GruBackward), GruSizes>;
 
-template <int UNITS, int LENGTH, int THREADS, int BLOCKS, bool FIXED = true>
+template <int UNITS, int LENGTH, int THREADS, int BLOCKS, Run RUN, bool FIXED = true>
 constexpr BackwardVariant variant() {
   using C = Columns<LENGTH>;
   static_assert(LENGTH % 2 == 0);
   const auto bytes = [](const GruSizes& sizes, int) {
     return sizeof(float) * static_cast<std::size_t>(Layout(sizes, C{}, UnitColumns<UNITS>::read).total + 4);
   };
-  return {gru_backward_kernel<UNITS, FIXED, C, THREADS, BLOCKS>,
+  return {gru_backward_kernel<UNITS, FIXED, C, THREADS, BLOCKS, RUN>,
           bytes,
           THREADS,
           BLOCKS,
+          RUN,
           UNITS,
           FIXED ? UNITS : 0};
 }
 
-const BackwardVariant variants[] = {variant<16, 8, 160, 3>(),        variant<28, 4, 128, 3>(),
-                                    variant<30, 6, 192, 2>(),        variant<62, 4, 384, 1>(),
-                                    variant<32, 4, 128, 3, false>(), variant<32, 4, 128, 2, false>(),
-                                    variant<64, 4, 384, 1, false>(), variant<64, 2, 384, 1, false>()};
+const BackwardVariant variants[] = {variant<16, 8, 160, 3, Run::one>(),
+                                    variant<28, 4, 128, 3, Run::one>(),
+                                    variant<30, 6, 192, 2, Run::one>(),
+                                    variant<62, 4, 384, 1, Run::several>(),
+                                    variant<32, 4, 128, 3, Run::several, false>(),
+                                    variant<32, 4, 128, 2, Run::several, false>(),
+                                    variant<64, 4, 384, 1, Run::several, false>(),
+                                    variant<64, 2, 384, 1, Run::several, false>()};
 
 }  // namespace
 

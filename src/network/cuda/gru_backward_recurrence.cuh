@@ -65,11 +65,12 @@ struct RecurrenceRows {
   const float *d_out, *factors;  // factors: a_r, a_z, a_q, a_n, z
 };
 
-/// The steps of a chunk, last to first, into `to`. `carried` is what g gets from the step after: where quad q
-/// ends a sequence after_sequence(q), and before_sequence(q) is called where it begins one.
-template <int UNITS, class C, class Roles, class After, class Before>
+/// The steps of a chunk, last to first, into `to`. `carried` is what g gets from the step after. Between two
+/// sequences of the run it becomes after_sequence(last quad of the first), when before_sequence(first quad of
+/// the second) has been called.
+template <int UNITS, class C, class Chunk, class Roles, class After, class Before>
 __device__ void recur_back(const UnitColumns<UNITS>& w, float& carried, float* to, const GateGradients& of,
-                           const RecurrenceRows& rows, const ChunkOfRun& chunk, After after_sequence,
+                           const RecurrenceRows& rows, const Chunk& chunk, After after_sequence,
                            Before before_sequence, const Roles& roles, C columns) {
   const int d = of.d, own = w.unit(roles.thread), unit = min(own, d - 1);
   const bool writes = own < d && (w.lanes == 2 || roles.thread % w.lanes < 2);
@@ -90,7 +91,7 @@ __device__ void recur_back(const UnitColumns<UNITS>& w, float& carried, float* t
   float* step = to + 4 * columns.quads * of.ld;
 #pragma unroll 1
   for (int quad = columns.quads; quad-- > 0;) {
-    if (chunk.ends(quad)) carried = after_sequence(quad);
+    if (chunk.begins(quad + 1)) carried = after_sequence(chunk.first_quad + quad);
     const int steps = chunk.steps(quad);
 #pragma unroll
     for (int j = 3; j >= 0; --j) {
@@ -106,7 +107,7 @@ __device__ void recur_back(const UnitColumns<UNITS>& w, float& carried, float* t
       if (j == 0 && quad > 0) load(quad - 1);  // in time for the next step
       if (exists) carried = w.multiply(step, roles.thread, kept);
     }
-    if (chunk.begins(quad)) before_sequence(quad);
+    if (chunk.begins(quad)) before_sequence(chunk.first_quad + quad);
   }
 }
 

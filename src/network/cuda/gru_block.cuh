@@ -53,9 +53,9 @@ struct GruBlock {
     return tensor(problem.tape, layer_stride, stage.layer, rows, first_quad);
   }
   /// Of states (sequence, layer, d_model), the layer's in the sequence that a quad of the run belongs to.
-  template <class T>
+  template <Run RUN, class T>
   __device__ T* state(T* states, int quad) const {
-    const size_t sequence = static_cast<size_t>(stage.sequence + quad / problem.quads);
+    const size_t sequence = static_cast<size_t>(sequence_of<RUN>(problem, stage, quad));
     return states + (sequence * problem.layers + stage.layer) * problem.sizes.d_model;
   }
 };

@@ -61,7 +61,7 @@ __device__ void unpack(float (&values)[4], float4 quad) {
 }
 
 /// FIXED: d_model is UNITS, else at most that.
-template <int UNITS, bool FIXED, class C, int WARPS>
+template <int UNITS, bool FIXED, class C, int WARPS, Run RUN>
 struct ForwardBlock : GruBlock {
   static constexpr C columns{};
   using Weights = UnitWeights<UNITS>;
@@ -88,7 +88,13 @@ struct ForwardBlock : GruBlock {
                [&](int o, int i) { return w[of.input_weight + o * d + i]; });
     for (int i = threadIdx.x; i < 3 * d; i += blockDim.x)
       shared[at.bias + i] = w[of.input_bias + i] + (i < 2 * d ? w[of.hidden_bias + i] : 0);
-    fill(shared + at.hidden, 2 * largest_gru, 0);
+    for (int i = threadIdx.x; i < 2 * largest_gru; i += blockDim.x)
+      shared[at.hidden + i] = i < d ? state_before(0, i) : 0;
+  }
+
+  /// A unit's state before the sequence that begins at a quad of the run.
+  __device__ float state_before(int quad, int unit) const {
+    return forward.initial_state ? state<RUN>(forward.initial_state, quad)[unit] : 0;
   }
 
   /// Helpers: what the gates get from a chunk of the layer's input, as soon as the layer before has it.
@@ -129,7 +135,7 @@ struct ForwardBlock : GruBlock {
   __device__ void recur(const Weights& w, float& state, int c) const {
     const int own = roles.thread / w.lanes, unit = min(own, d - 1), part = roles.thread % w.lanes;
     const bool writes = own < d && part == 0;
-    const ChunkOfRun chunk(forward, stage, c, columns.quads);
+    const ChunkOfRun<RUN> chunk(forward, stage, c, columns.quads);
     const float* const from_gates = gate_rows(c) + unit * columns.stride;
     const float* const from_h = h_rows(c) + unit * columns.stride;
     const int next_gate = d * columns.stride;
@@ -137,8 +143,7 @@ struct ForwardBlock : GruBlock {
     int turn = 0;  // which copy of the hidden state is current
     for (int quad = 0; quad < chunk.quads; ++quad) {
       if (chunk.begins(quad)) {
-        state =
-            forward.initial_state ? GruBlock::state(forward.initial_state, chunk.first_quad + quad)[unit] : 0;
+        state = state_before(chunk.first_quad + quad, unit);
         if (writes) shared[at.hidden + unit] = state;
         roles.meet_recurrent();
       }
@@ -182,11 +187,11 @@ struct ForwardBlock : GruBlock {
       const float4 after{before[1], before[2], before[3], before[4]};
       __stcg(reinterpret_cast<float4*>(out.at(quad, unit)), quad_at(from_h + 4 * quad) + after);
       if (forward.final_state && chunk.ends(quad)) {
-        const int last = chunk.last_steps;
-        GruBlock::state(forward.final_state, chunk.first_quad + quad)[unit] = last == 1   ? after.x
-                                                                              : last == 2 ? after.y
-                                                                              : last == 3 ? after.z
-                                                                                          : after.w;
+        const int last = chunk.steps(quad);
+        GruBlock::state<RUN>(forward.final_state, chunk.first_quad + quad)[unit] = last == 1   ? after.x
+                                                                                   : last == 2 ? after.y
+                                                                                   : last == 3 ? after.z
+                                                                                               : after.w;
       }
       if (!forward.tape) continue;
       float4* const to = reinterpret_cast<float4*>(tape.at(quad, unit));
@@ -202,7 +207,7 @@ struct ForwardBlock : GruBlock {
     const float* const w = parameters();
     const Weights weights(w + forward.offsets.hidden_weight, w + forward.offsets.hidden_bias, unit,
                           roles.thread % Weights::lanes, d);
-    float state = 0;
+    float state = shared[at.hidden + unit];
     roles.meet_all();  // the first chunk is there
     for (int c = 0; c < chunks(); ++c) {
       recur(weights, state, c);
@@ -211,12 +216,12 @@ struct ForwardBlock : GruBlock {
   }
 };
 
-template <int UNITS, bool FIXED, class C, int THREADS, int BLOCKS>
+template <int UNITS, bool FIXED, class C, int THREADS, int BLOCKS, Run RUN>
 __global__ void __launch_bounds__(THREADS, BLOCKS) gru_forward_kernel(const GruForward problem) {
   extern __shared__ float4 shared_quads[];
   __shared__ int shared_ticket;
-  using Block = ForwardBlock<UNITS, FIXED, C, THREADS / 32>;
-  const Block block(problem, take_stage(problem, Direction::forward, &shared_ticket),
+  using Block = ForwardBlock<UNITS, FIXED, C, THREADS / 32, RUN>;
+  const Block block(problem, take_stage<RUN>(problem, Direction::forward, &shared_ticket),
                     reinterpret_cast<float*>(shared_quads));
   prepare_meetings(block.roles.helpers().threads);
   block.load_parameters();
@@ -229,20 +234,29 @@ __global__ void __launch_bounds__(THREADS, BLOCKS) gru_forward_kernel(const GruF
 
 using ForwardVariant = Variant<void (*)(GruForward), GruSizes>;
 
-template <int UNITS, int LENGTH, int THREADS, int BLOCKS, bool FIXED = true>
+template <int UNITS, int LENGTH, int THREADS, int BLOCKS, Run RUN, bool FIXED = true>
 constexpr ForwardVariant variant() {
   using C = Columns<LENGTH>;
   const auto bytes = [](const GruSizes& sizes, int) {
     return sizeof(float) * static_cast<std::size_t>(Layout(sizes, C{}).total + 4);
   };
-  return {
-      gru_forward_kernel<UNITS, FIXED, C, THREADS, BLOCKS>, bytes, THREADS, BLOCKS, UNITS, FIXED ? UNITS : 0};
+  return {gru_forward_kernel<UNITS, FIXED, C, THREADS, BLOCKS, RUN>,
+          bytes,
+          THREADS,
+          BLOCKS,
+          RUN,
+          UNITS,
+          FIXED ? UNITS : 0};
 }
 
-const ForwardVariant variants[] = {variant<16, 8, 128, 3>(),        variant<28, 8, 128, 3>(),
-                                   variant<30, 8, 128, 3>(),        variant<62, 4, 192, 2>(),
-                                   variant<32, 8, 128, 3, false>(), variant<32, 8, 128, 2, false>(),
-                                   variant<64, 4, 192, 2, false>(), variant<64, 4, 192, 1, false>()};
+const ForwardVariant variants[] = {variant<16, 8, 128, 3, Run::one>(),
+                                   variant<28, 8, 128, 3, Run::one>(),
+                                   variant<30, 8, 128, 3, Run::one>(),
+                                   variant<62, 4, 192, 2, Run::several>(),
+                                   variant<32, 8, 128, 3, Run::several, false>(),
+                                   variant<32, 8, 128, 2, Run::several, false>(),
+                                   variant<64, 4, 192, 2, Run::several, false>(),
+                                   variant<64, 4, 192, 1, Run::several, false>()};
 
 }  // namespace
 

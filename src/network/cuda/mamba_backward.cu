@@ -76,13 +76,13 @@ __device__ void write_gradients(const B& b) {
   }
 }
 
-template <class Sizes, class C, int THREADS, int BLOCKS, bool OVERLAP>
+template <class Sizes, class C, int THREADS, int BLOCKS, bool OVERLAP, Run RUN>
 __global__ void __launch_bounds__(THREADS, BLOCKS)
     mamba_backward_kernel(const MambaBackward problem, bool shared_gradients) {
   extern __shared__ float4 shared_quads[];
   __shared__ int shared_ticket;
-  using B = Block<C, Sizes, THREADS / 32, OVERLAP>;
-  const Stage stage = take_stage(problem, Direction::backward, &shared_ticket);
+  using B = Block<C, Sizes, THREADS / 32, OVERLAP, RUN>;
+  const Stage stage = take_stage<RUN>(problem, Direction::backward, &shared_ticket);
   const Sizes sizes(problem.sizes);
   const GradientLayout gradient_at(sizes, B::holders);
   B b{problem,
@@ -109,7 +109,7 @@ __global__ void __launch_bounds__(THREADS, BLOCKS)
 
 using BackwardVariant = Variant<void (*)(MambaBackward, bool), MambaSizes>;
 
-template <class Sizes, int LENGTH, int THREADS, int BLOCKS, bool OVERLAP>
+template <class Sizes, int LENGTH, int THREADS, int BLOCKS, Run RUN, bool OVERLAP>
 constexpr BackwardVariant variant(int d_model = 0, int d_state = 0) {
   using C = Columns<LENGTH>;
   static_assert(LENGTH % 2 == 0);
@@ -119,29 +119,30 @@ constexpr BackwardVariant variant(int d_model = 0, int d_state = 0) {
                     shared_gradients ? GradientLayout(sizes, holders).total : 0);
     return sizeof(float) * static_cast<std::size_t>(at.total + ticket_floats);
   };
-  return {mamba_backward_kernel<Sizes, C, THREADS, BLOCKS, OVERLAP>,
+  return {mamba_backward_kernel<Sizes, C, THREADS, BLOCKS, OVERLAP, RUN>,
           bytes,
           THREADS,
           BLOCKS,
+          RUN,
           Sizes::states_per_thread,
           d_model,
           d_state};
 }
-template <int D_MODEL, int D_STATE, int LENGTH, int THREADS, int BLOCKS, bool OVERLAP = true>
+template <int D_MODEL, int D_STATE, int LENGTH, int THREADS, int BLOCKS, Run RUN, bool OVERLAP = true>
 constexpr BackwardVariant fixed() {
-  return variant<FixedMambaSizes<D_MODEL, D_STATE>, LENGTH, THREADS, BLOCKS, OVERLAP>(D_MODEL, D_STATE);
+  return variant<FixedMambaSizes<D_MODEL, D_STATE>, LENGTH, THREADS, BLOCKS, RUN, OVERLAP>(D_MODEL, D_STATE);
 }
 
 /// Blocks of a multiprocessor hide each other's latencies. All layers of a batch of 96 run at once on the 132
 /// multiprocessors of an H200: three blocks on each for four layers (Burgers) or three (power grid), two for
 /// two layers (KdV).
-const BackwardVariant variants[] = {fixed<22, 12, 4, 128, 3>(),
-                                    fixed<24, 12, 6, 128, 2>(),
-                                    fixed<10, 16, 8, 128, 3>(),
-                                    fixed<63, 16, 4, 384, 1, false>(),
-                                    variant<AnyMambaSizes<4>, 4, 128, 3, true>(),
-                                    variant<AnyMambaSizes<4>, 4, 384, 1, true>(),
-                                    variant<AnyMambaSizes<4>, 2, 384, 1, false>()};
+const BackwardVariant variants[] = {fixed<22, 12, 4, 128, 3, Run::one>(),
+                                    fixed<24, 12, 6, 128, 2, Run::one>(),
+                                    fixed<10, 16, 8, 128, 3, Run::one>(),
+                                    fixed<63, 16, 4, 384, 1, Run::several, false>(),
+                                    variant<AnyMambaSizes<4>, 4, 128, 3, Run::several, true>(),
+                                    variant<AnyMambaSizes<4>, 4, 384, 1, Run::several, true>(),
+                                    variant<AnyMambaSizes<4>, 2, 384, 1, Run::several, false>()};
 
 }  // namespace
 

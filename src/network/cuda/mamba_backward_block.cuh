@@ -73,7 +73,8 @@ struct Layout {
 };
 
 /// A chunk of time and its rows.
-struct Chunk : ChunkOfRun {
+template <Run RUN>
+struct ChunkAndRows : ChunkOfRun<RUN> {
   int number;
   int window, x, z, projected, v, delta, d_h;
 };
@@ -99,14 +100,16 @@ constexpr int warps_that_hold() {
 }
 
 /// What a block knows about itself. OVERLAP: helpers work on one chunk while the slabs are at the next.
-template <class C, class Sizes, int WARPS, bool OVERLAP>
+template <class C, class Sizes, int WARPS, bool OVERLAP, Run RUN>
 struct Block {
   static constexpr C columns{};
   static constexpr int length = C::quads;
   static constexpr bool overlap = OVERLAP;
+  static constexpr Run run = RUN;
   static constexpr int holders = warps_that_hold<Sizes, WARPS>();
   static_assert(holders < 2 || OVERLAP);
   using S = Sizes;
+  using Chunk = ChunkAndRows<RUN>;
   const MambaBackward& problem;
   const Sizes s;
   const Layout at;
@@ -139,7 +142,7 @@ struct Block {
   }
   /// Of the sequence that a quad of the run belongs to.
   __device__ StateOfLayer state(const float* of, int quad) const {
-    return StateOfLayer::of(of, stage.sequence + quad / problem.quads, stage.layer, problem.layers,
+    return StateOfLayer::of(of, sequence_of<RUN>(problem, stage, quad), stage.layer, problem.layers,
                             problem.sizes);
   }
   __device__ size_t sequence_of_layer() const {
@@ -162,7 +165,7 @@ struct Block {
     const int x = at.tape + odd * at.tape_floats;
     const int slab_rows = 16 * s.slabs() * columns.stride,
               v = at.v + (holders == 2 ? odd : 0) * 2 * slab_rows;
-    return {ChunkOfRun(problem, stage, number, length),
+    return {ChunkOfRun<RUN>(problem, stage, number, length),
             number,
             at.window + odd * 4 * s.d_inner,
             x,
@@ -176,7 +179,7 @@ struct Block {
 
 /// dt_proj's output, before softplus.
 template <class B>
-__device__ float4 step_before_softplus(const B& b, const Chunk& chunk, int channel, int q) {
+__device__ float4 step_before_softplus(const B& b, const typename B::Chunk& chunk, int channel, int q) {
   float4 step = splat(b.shared[b.at.step_bias + channel]);
   for (int r = 0; r < b.s.rank; ++r)
     step = fma4(b.shared[b.at.step_weight + channel * b.s.rank + r], b.quad(chunk.projected, r, q), step);
@@ -188,7 +191,7 @@ struct Convolution {
   float4 before, x, sum;
 
   template <class B>
-  __device__ Convolution(const B& b, const Chunk& chunk, int channel, int q)
+  __device__ Convolution(const B& b, const typename B::Chunk& chunk, int channel, int q)
       : before(chunk.begins(q) ? window_before(b, chunk.first_quad + q, channel)
                : q == 0        ? quad_at(b.shared + chunk.window + 4 * channel)
                                : b.quad(chunk.x, channel, q - 1)),
@@ -199,7 +202,7 @@ struct Convolution {
 
 /// v and Δ of a quad, from the tape.
 template <class B>
-__device__ void recompute(const B& b, const Chunk& chunk, int channel, int q) {
+__device__ void recompute(const B& b, const typename B::Chunk& chunk, int channel, int q) {
   b.quad(chunk.v, channel, q) = map4(Convolution(b, chunk, channel, q).sum, silu);
   b.quad(chunk.delta, channel, q) =
       keep_first(map4(step_before_softplus(b, chunk, channel, q), softplus), chunk.steps(q));

@@ -21,12 +21,17 @@ template <class B>
 __device__ void fetch_tape(const B& b, int number) {
   const auto& s = b.s;
   const Team team = b.helpers();
-  const Chunk chunk = b.chunk(number);
+  const typename B::Chunk chunk = b.chunk(number);
   const TileView tape = b.tape(chunk.first_quad);
   load_rows(b.shared + chunk.x, tape, s.tape_rows(), b.columns, team);
+  for (int channel = team.thread; channel < s.d_inner; channel += team.threads) {
+    float* const window = b.shared + chunk.window + 4 * channel;
+    if (number > 0)
+      copy_quad(window, tape.at(-1, channel));
+    else
+      quad_at(window) = window_before(b, 0, channel);
+  }
   if (number == 0) return;
-  for (int channel = team.thread; channel < s.d_inner; channel += team.threads)
-    copy_quad(b.shared + chunk.window + 4 * channel, tape.at(-1, channel));
   // The chunk after it shall be in the L2 cache when its turn comes.
   const int before = chunk.first_quad - b.length;
   const auto prefetch = [&](const float* from, int floats) {
@@ -39,7 +44,7 @@ __device__ void fetch_tape(const B& b, int number) {
 
 /// v and Δ of a chunk whose tape is there.
 template <class B>
-__device__ void recompute_chunk(const B& b, const Chunk& chunk) {
+__device__ void recompute_chunk(const B& b, const typename B::Chunk& chunk) {
   const Team team = b.helpers();
   for (int i = team.thread; i < b.s.d_inner * b.length; i += team.threads)
     recompute(b, chunk, i % b.s.d_inner, i / b.s.d_inner);
@@ -49,7 +54,7 @@ __device__ void recompute_chunk(const B& b, const Chunk& chunk) {
 template <class B>
 __device__ void fetch_gradient(const B& b, int number, int& seen) {
   const Team team = b.helpers();
-  const Chunk chunk = b.chunk(number);
+  const typename B::Chunk chunk = b.chunk(number);
   if (team.thread == 0) wait_for_upstream(b.stage, b.chunks() - 1 - number, seen);
   meet<Meeting::helpers>(team.threads);
   load_rows(b.shared + chunk.d_h, b.tensor(b.problem.d_h, b.stage.sequence, b.s.d_model, chunk.first_quad),
@@ -58,7 +63,7 @@ __device__ void fetch_gradient(const B& b, int number, int& seen) {
 
 /// Starts bringing in h.
 template <class B>
-__device__ void fetch_h(const B& b, const Chunk& chunk) {
+__device__ void fetch_h(const B& b, const typename B::Chunk& chunk) {
   const MambaProblem& p = b.problem;
   load_rows(b.shared + b.at.normalised,
             b.tensor(p.h + b.stage.layer * p.h_layer_stride, b.stage.sequence, b.s.d_model, chunk.first_quad),
@@ -67,7 +72,7 @@ __device__ void fetch_h(const B& b, const Chunk& chunk) {
 
 /// The gradient of x_proj's dt rows takes their place.
 template <class B>
-__device__ void step_backward(const B& b, const Chunk& chunk) {
+__device__ void step_backward(const B& b, const typename B::Chunk& chunk) {
   const auto& s = b.s;
   const Team team = b.helpers();
   const int items = s.rank * b.columns.quads, part = team.thread % 4;  // four threads a sum over the channels
@@ -84,7 +89,7 @@ __device__ void step_backward(const B& b, const Chunk& chunk) {
 
 /// The gradients of out_proj and x_proj.
 template <class B>
-__device__ void slab_gradients(const B& b, const Chunk& chunk, HeldGradients<B>& held) {
+__device__ void slab_gradients(const B& b, const typename B::Chunk& chunk, HeldGradients<B>& held) {
   const auto& s = b.s;
   const auto d_h = [&](int n, int column) { return b.row(chunk.d_h, n)[column]; };
   const auto d_projected = [&](int n, int column) { return b.row(chunk.projected, n)[column]; };
@@ -113,7 +118,7 @@ __device__ void slab_gradients(const B& b, const Chunk& chunk, HeldGradients<B>&
 
 /// The gradient of in_proj, if two helpers hold it.
 template <class B>
-__device__ void in_proj_gradient(const B& b, const Chunk& chunk, HeldGradients<B>& held) {
+__device__ void in_proj_gradient(const B& b, const typename B::Chunk& chunk, HeldGradients<B>& held) {
   const float* const rows = b.shared + (b.first_helper() ? chunk.x : chunk.z);
 #pragma unroll
   for (int slab = 0; slab < held.slabs; ++slab)
@@ -124,7 +129,7 @@ __device__ void in_proj_gradient(const B& b, const Chunk& chunk, HeldGradients<B
 /// Through in_proj and the layer norm to the gradient of h, for the layer below. d_u takes the place of
 /// x_proj's output and its gradient, which have done their service.
 template <class B>
-__device__ void input_backward(const B& b, const Chunk& chunk) {
+__device__ void input_backward(const B& b, const typename B::Chunk& chunk) {
   const auto& s = b.s;
   const Team team = b.helpers();
   constexpr int column_parts = tiles_of(B::length, 4),
@@ -150,7 +155,7 @@ __device__ void input_backward(const B& b, const Chunk& chunk) {
 
 /// The gradients of the layer norm.
 template <class B>
-__device__ void norm_gradients(const B& b, const Chunk& chunk) {
+__device__ void norm_gradients(const B& b, const typename B::Chunk& chunk) {
   const Team team = b.helpers();
   for (int i = team.thread; i < b.s.d_model; i += team.threads) {
     float weight = 0, bias = 0;
@@ -202,7 +207,7 @@ __device__ void walk_helper(const B& b) {
   int seen = 0;
   HeldGradients<B> held;
   const auto finish = [&](int c) {
-    const Chunk chunk = b.chunk(c);
+    const typename B::Chunk chunk = b.chunk(c);
     input_backward(b, chunk);
     if constexpr (B::holders == 2) in_proj_gradient(b, chunk, held);
     norm_gradients(b, chunk);
@@ -216,7 +221,7 @@ __device__ void walk_helper(const B& b) {
   }
   b.meet_all();
   for (int c = chunks; c-- > 0;) {
-    const Chunk chunk = b.chunk(c);
+    const typename B::Chunk chunk = b.chunk(c);
     if (b.overlap && c + 1 < chunks) finish(c + 1);
     fetch_h(b, chunk);
     if (b.overlap && c > 0) fetch_tape(b, c - 1);

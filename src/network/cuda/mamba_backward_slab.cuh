@@ -18,7 +18,7 @@ struct ChannelThread : SlabThread {
 
 /// Takes d_h through out_proj and the gate, as far as it goes without the scan.
 template <class B>
-__device__ void before_scan(const B& b, const Chunk& chunk, ChannelThread<typename B::S>& own) {
+__device__ void before_scan(const B& b, const typename B::Chunk& chunk, ChannelThread<typename B::S>& own) {
   const auto& s = b.s;
   multiply_tiles<TileC, 1, B::length / 2>(
       b.shared + b.at.out_proj, b.warp(), 1, s.d_inner, s.d_model, b.shared + chunk.d_h, 0, b.columns,
@@ -38,13 +38,30 @@ __device__ void before_scan(const B& b, const Chunk& chunk, ChannelThread<typena
   __syncwarp();
 }
 
+/// The gradient after the sequence that ends with a quad of the run, and that before the one that begins with
+/// it.
+template <class B, int S>
+__device__ void start_carry(const B& b, int quad, ScanCarry<S>& carry, const ScanThread& thread) {
+  const float* const d_final = b.problem.d_final_state;
+  carry.start(d_final ? b.state(d_final, quad).states : nullptr, b.problem.sizes, thread);
+}
+template <class B, int S>
+__device__ void write_initial_states(const B& b, int quad, const ScanCarry<S>& carry,
+                                     const ScanThread& thread) {
+  if (!b.problem.d_initial_state || !thread.exists) return;
+  float* const to = b.state(b.problem.d_initial_state, quad).states;
+  for_each_state<S>(b.problem.sizes, thread, [&](int l, int i, int channel, int n) {
+    to[n * b.s.d_inner + channel] = carry.d_state[l][i];
+  });
+}
+
 /// `states` are those before the chunk's last quad, then before the last quad of the chunk before it;
 /// `checkpoint` is where they lie.
 template <class B, int S>
-__device__ void scan_backward(const B& b, const Chunk& chunk, float2 (&states)[S], const float*& checkpoint,
-                              ScanCarry<S>& carry, const ScanThread& thread) {
+__device__ void scan_backward(const B& b, const typename B::Chunk& chunk, float2 (&states)[S],
+                              const float*& checkpoint, ScanCarry<S>& carry, const ScanThread& thread) {
   constexpr int floats_of_sums = 32 * S;
-  const int last = chunk.quads - 1;
+  const int first = chunk.first_quad, last = chunk.quads - 1;
   const auto at = [&](int rows, int row) { return b.row(rows, row) + 4 * last; };
   ScanPlace place{{at(chunk.v, thread.row(0)), at(chunk.v, thread.row(1))},
                   {at(b.at.d_v, thread.row(0)), at(b.at.d_v, thread.row(1))},
@@ -55,24 +72,24 @@ __device__ void scan_backward(const B& b, const Chunk& chunk, float2 (&states)[S
                   chunk.delta - chunk.v,
                   b.at.gated - b.at.d_v};
   const float D = b.shared[b.at.D + thread.channel];
+  int quad = first + last;
+  const auto walk_back_to = [&](int start) {
 #pragma unroll 1
-  for (int q = last; q >= 0;) {  // a piece of a sequence at a time
-    const int start = chunk.start_of_piece(q);
-    if (chunk.ends(q))
-      carry.start(
-          b.problem.d_final_state ? b.state(b.problem.d_final_state, chunk.first_quad + q).states : nullptr,
-          b.problem.sizes, thread);
-#pragma unroll 1
-    for (; q >= start; --q) {
+    for (; quad >= start; --quad) {
       checkpoint -= b.s.checkpoint_size();
-      scan_quad_backward(place, b.columns, states, checkpoint, chunk.first_quad + q > 0, carry, D, thread);
+      scan_quad_backward(place, b.columns, states, checkpoint, quad > 0, carry, D, thread);
       place.step_back(floats_of_sums);
     }
-    if (b.problem.d_initial_state && thread.exists && chunk.begins(start)) {
-      float* const to = b.state(b.problem.d_initial_state, chunk.first_quad + start).states;
-      for_each_state<S>(b.problem.sizes, thread, [&](int l, int i, int channel, int n) {
-        to[n * b.s.d_inner + channel] = carry.d_state[l][i];
-      });
+  };
+  if constexpr (B::run == Run::one) {
+    walk_back_to(first);
+  } else {
+#pragma unroll 1
+    while (quad >= first) {  // a piece of a sequence at a time
+      const int start = first + chunk.start_of_piece(quad - first);
+      if (chunk.begins(quad - first + 1)) start_carry(b, quad, carry, thread);
+      walk_back_to(start);
+      if (chunk.begins(start - first)) write_initial_states(b, start, carry, thread);
     }
   }
   __syncwarp();
@@ -80,7 +97,7 @@ __device__ void scan_backward(const B& b, const Chunk& chunk, float2 (&states)[S
 
 /// Δ's gradient becomes that of dt_proj's output.
 template <class B>
-__device__ void after_scan(const B& b, const Chunk& chunk, ChannelThread<typename B::S>& own) {
+__device__ void after_scan(const B& b, const typename B::Chunk& chunk, ChannelThread<typename B::S>& own) {
   own.for_each_quad(b.length, [&](int q) {
     float4& d = b.quad(chunk.delta, own.channel, q);
     d = keep_first(d * map4(step_before_softplus(b, chunk, own.channel, q), sigmoid), chunk.steps(q));
@@ -93,7 +110,7 @@ __device__ void after_scan(const B& b, const Chunk& chunk, ChannelThread<typenam
 
 /// The gradients of B and C take their places.
 template <class B>
-__device__ void sum_slabs(const B& b, const Chunk& chunk) {
+__device__ void sum_slabs(const B& b, const typename B::Chunk& chunk) {
   const int items = 2 * b.s.padded_state() * b.columns.quads;
   for (int i = threadIdx.x; i < items; i += 32 * b.s.slabs()) {
     const int r = i / b.columns.quads, q = i % b.columns.quads;
@@ -101,11 +118,10 @@ __device__ void sum_slabs(const B& b, const Chunk& chunk) {
   }
 }
 
-/// The gradient of the three x before the sequence that begins at quad q.
+/// The gradient of the three x before the sequence that begins at a quad of the run, number q of its chunk.
 template <class B>
-__device__ void write_initial_window(const B& b, const Chunk& chunk, int q, const SlabThread& own) {
+__device__ void write_initial_window(const B& b, int quad, int q, const SlabThread& own) {
   const MambaBackward& p = b.problem;
-  const int quad = chunk.first_quad + q;
   const float* const weight = b.shared + b.at.conv_weight + 4 * own.channel;
   for (int k = 0; k < 3; ++k) {
     float d = 0;
@@ -120,7 +136,8 @@ __device__ void write_initial_window(const B& b, const Chunk& chunk, int q, cons
 /// Through x_proj, SiLU and the convolution: dx_t = Σ_k weight_k dc_{t+3−k}, in place of x; a gradient of the
 /// final state adds to the last three.
 template <class B>
-__device__ void convolution_backward(const B& b, const Chunk& chunk, ChannelThread<typename B::S>& own) {
+__device__ void convolution_backward(const B& b, const typename B::Chunk& chunk,
+                                     ChannelThread<typename B::S>& own) {
   const auto& s = b.s;
   multiply_tiles<TileC, 1, B::length / 2>(b.shared + b.at.x_proj, b.warp(), 1, s.d_inner, s.projected(),
                                           b.shared + chunk.projected, 0, b.columns,
@@ -143,7 +160,7 @@ __device__ void convolution_backward(const B& b, const Chunk& chunk, ChannelThre
   const float4 w = quad_at(b.shared + b.at.conv_weight + 4 * own.channel);
   own.for_each_quad(b.length, [&](int q) {
     const float4 d = b.quad(b.at.d_v, own.channel, q);
-    const float4 after = chunk.ends(q)       ? splat(0)
+    const float4 after = chunk.begins(q + 1) ? splat(0)
                          : q == b.length - 1 ? quad_at(b.shared + b.at.d_window + 4 * own.channel)
                                              : b.quad(b.at.d_v, own.channel, q + 1);
     float steps[4];
@@ -151,7 +168,7 @@ __device__ void convolution_backward(const B& b, const Chunk& chunk, ChannelThre
                            make_float4(d.w, d.z, d.y, d.x)));  // time runs the other way
     if (b.problem.d_final_state && q < chunk.quads) {
       const int quad = chunk.first_quad + q,
-                after_window = 4 * (quad % b.problem.quads) - (b.problem.time - 3);
+                after_window = 4 * quad_of_sequence<B::run>(b.problem, quad) - (b.problem.time - 3);
       const float* const d_final = b.state(b.problem.d_final_state, quad).window + own.channel;
       for (int j = 0; j < 4; ++j)
         if (const int k = after_window + j; k >= 0 && k < 3) steps[3 - j] += d_final[k * s.d_inner];
@@ -160,7 +177,7 @@ __device__ void convolution_backward(const B& b, const Chunk& chunk, ChannelThre
   });
   if (b.problem.d_initial_state)
     own.for_each_quad(b.length, [&](int q) {
-      if (chunk.begins(q)) write_initial_window(b, chunk, q, own);
+      if (chunk.begins(q)) write_initial_window(b, chunk.first_quad + q, q, own);
     });
   __syncwarp();
   if (own.exists && own.half == 0)
@@ -169,7 +186,7 @@ __device__ void convolution_backward(const B& b, const Chunk& chunk, ChannelThre
 
 /// The gradient of in_proj for the slab's x and z, unless two helpers hold it.
 template <class B>
-__device__ void in_proj_gradient(const B& b, const Chunk& chunk) {
+__device__ void in_proj_gradient(const B& b, const typename B::Chunk& chunk) {
   float* const sums[2] = {b.gradients + b.gradient_at.in_proj_x, b.gradients + b.gradient_at.in_proj_z};
   const float* const rows[2] = {b.shared + chunk.x, b.shared + chunk.z};
   add_outer_products(sums, rows, b.warp(), b.s.d_inner, b.s.d_model, b.columns,
@@ -209,9 +226,10 @@ __device__ void walk_slab(const B& b) {
   float2 states[states_per_thread];
 #pragma unroll
   for (int i = 0; i < states_per_thread; ++i) states[i] = load_checkpoint(checkpoint, i);
+  start_carry(b, b.stage.quads - 1, carry, thread);
   b.meet_all();  // the first chunk is there
   for (int c = b.chunks(); c-- > 0;) {
-    const Chunk chunk = b.chunk(c);
+    const typename B::Chunk chunk = b.chunk(c);
     before_scan(b, chunk, own);
     scan_backward(b, chunk, states, checkpoint, carry, thread);
     after_scan(b, chunk, own);
@@ -223,6 +241,8 @@ __device__ void walk_slab(const B& b) {
     b.meet_all();
     if (!b.overlap) b.meet_all();  // the next chunk is there
   }
+  write_initial_states(b, 0, carry, thread);
+  if (p.d_initial_state && own.exists && own.half == 0) write_initial_window(b, 0, 0, own);
   write_channels(b, own, carry, thread);
 }
 

@@ -60,13 +60,14 @@ constexpr int width_for_helpers() {
 }
 
 /// What a block knows about itself.
-template <class C, class Sizes, int W>
+template <class C, class Sizes, int W, Run RUN>
 struct Block {
   static constexpr C columns{};
   static constexpr int length = C::quads, warps = W;
   static constexpr int x_proj_width = width_for_slabs<C, Sizes, W>(),
                        out_proj_width = width_for_helpers<C, Sizes, W>();
   using S = Sizes;
+  using Chunk = ChunkOfRun<RUN>;
   const MambaForward& problem;
   const Sizes s;
   const Layout at;
@@ -94,7 +95,7 @@ struct Block {
   }
   /// Of the sequence that a quad of the run belongs to.
   __device__ StateOfLayer state(const float* of, int quad) const {
-    return StateOfLayer::of(of, stage.sequence + quad / problem.quads, stage.layer, problem.layers,
+    return StateOfLayer::of(of, sequence_of<RUN>(problem, stage, quad), stage.layer, problem.layers,
                             problem.sizes);
   }
   __device__ int chunks() const { return stage.chunks(length); }
@@ -131,6 +132,8 @@ __device__ void load_parameters(const B& b) {
   load_tiles(b.shared + b.at.out_proj, s.d_model, s.d_inner,
              [&](int o, int channel) { return w[from.out_proj + o * s.d_inner + channel]; });
   load_small_parameters(b.shared, b.at, s, w, from);
+  for (int channel = threadIdx.x; channel < s.d_inner; channel += blockDim.x)
+    quad_at(b.shared + b.at.window + 4 * channel) = window_before(b, 0, channel);
 }
 
 /// Helpers: u = LN(h) of a chunk, as soon as the layer before has it.
@@ -147,9 +150,30 @@ __device__ void load_chunk(const B& b, int c, int& seen) {
   });
 }
 
+/// The quad of x before quad q.
+template <class B>
+__device__ float4 x_before(const B& b, const typename B::Chunk& chunk, int channel, int q) {
+  return chunk.begins(q) ? window_before(b, chunk.first_quad + q, channel)
+         : q == 0        ? quad_at(b.shared + b.at.window + 4 * channel)
+                         : b.quad(b.at.x, channel, q - 1);
+}
+
+/// The last three x of the sequence that ends with quad q; some may be in the quad before it.
+template <class B>
+__device__ void write_final_window(const B& b, const typename B::Chunk& chunk, int channel, int q) {
+  const float4 before = x_before(b, chunk, channel, q);
+  float* const to = b.state(b.problem.final_state, chunk.first_quad + q).window + channel;
+  for (int k = 0; k < 3; ++k) {
+    const int step = chunk.steps(q) + k - 3;
+    to[k * b.s.d_inner] = step == -2   ? before.z
+                          : step == -1 ? before.w
+                                       : b.row(b.at.x, channel)[4 * q + step];
+  }
+}
+
 /// x, z and v of the warp's slab.
 template <class B>
-__device__ void in_proj_and_convolution(const B& b, const ChunkOfRun& chunk, const SlabThread& own) {
+__device__ void in_proj_and_convolution(const B& b, const typename B::Chunk& chunk, const SlabThread& own) {
   const auto& s = b.s;
   constexpr int column_tiles = B::length / 2, width = column_tiles % 4 == 0   ? 4
                                                       : column_tiles % 3 == 0 ? 3
@@ -178,31 +202,24 @@ __device__ void in_proj_and_convolution(const B& b, const ChunkOfRun& chunk, con
         });
   }
   __syncwarp();
-  float4& window = quad_at(b.shared + b.at.window + 4 * own.channel);
   const float4 weight = quad_at(b.shared + b.at.conv_weight + 4 * own.channel);
   const float bias = b.shared[b.at.conv_bias + own.channel];
   own.for_each_quad<2>(b.length, [&](int q) {
-    const float4 before = chunk.begins(q) ? window_before(b, chunk.first_quad + q, own.channel)
-                          : q == 0        ? window
-                                          : b.quad(b.at.x, own.channel, q - 1);
+    const float4 before = x_before(b, chunk, own.channel, q);
     b.quad(b.at.v, own.channel, q) =
         map4(convolve(weight, bias, before, b.quad(b.at.x, own.channel, q)), silu);
-    if (b.problem.final_state && chunk.ends(q)) {  // the last three x
-      float* const to = b.state(b.problem.final_state, chunk.first_quad + q).window + own.channel;
-      for (int k = 0; k < 3; ++k) {
-        const int step = chunk.last_steps + k - 3;  // in the quad, or from before it
-        to[k * s.d_inner] = step == -2   ? before.z
-                            : step == -1 ? before.w
-                                         : b.row(b.at.x, own.channel)[4 * q + step];
-      }
-    }
   });
+  if (b.problem.final_state)
+    own.for_each_quad(b.length, [&](int q) {
+      if (chunk.ends(q)) write_final_window(b, chunk, own.channel, q);
+    });
   __syncwarp();
-  if (own.exists && own.half == 1) window = b.quad(b.at.x, own.channel, b.length - 1);
+  if (own.exists && own.half == 1)
+    quad_at(b.shared + b.at.window + 4 * own.channel) = b.quad(b.at.x, own.channel, b.length - 1);
 }
 
 template <class B>
-__device__ void x_proj(const B& b, const ChunkOfRun& chunk) {
+__device__ void x_proj(const B& b, const typename B::Chunk& chunk) {
   const TileView tape = b.tape(chunk.first_quad).skip_rows(2 * b.s.d_inner);
   multiply_all_tiles<RoundedTileC, B::x_proj_width>(b.shared + b.at.x_proj, b.s.projected(), b.s.d_inner,
                                                     b.shared + b.at.v, b.columns, b.slabs(),
@@ -215,7 +232,7 @@ __device__ void x_proj(const B& b, const ChunkOfRun& chunk) {
 
 /// Δ of the warp's slab.
 template <class B>
-__device__ void step_sizes(const B& b, const ChunkOfRun& chunk, const SlabThread& own) {
+__device__ void step_sizes(const B& b, const typename B::Chunk& chunk, const SlabThread& own) {
   own.for_each_quad<2>(b.length, [&](int q) {
     float4 step = splat(b.shared[b.at.step_bias + own.channel]);
     for (int r = 0; r < b.s.rank; ++r)
@@ -238,8 +255,19 @@ __device__ void start_states(const B& b, int quad, float (&state)[2][STATES], co
   });
 }
 
+/// The states after the sequence that ends with a quad of the run.
 template <class B, int STATES>
-__device__ void scan_forward(const B& b, const ChunkOfRun& chunk, const float (&A)[2][STATES],
+__device__ void write_final_states(const B& b, int quad, const float (&state)[2][STATES],
+                                   const ScanThread& thread) {
+  if (!b.problem.final_state || !thread.exists) return;
+  float* const to = b.state(b.problem.final_state, quad).states;
+  for_each_state<STATES>(b.problem.sizes, thread, [&](int l, int i, int channel, int n) {
+    to[n * b.s.d_inner + channel] = state[l][i];
+  });
+}
+
+template <class B, int STATES>
+__device__ void scan_forward(const B& b, const typename B::Chunk& chunk, const float (&A)[2][STATES],
                              float (&state)[2][STATES], const ScanThread& thread, int lane) {
   const auto& s = b.s;
   const Layout& at = b.at;
@@ -288,12 +316,7 @@ __device__ void scan_forward(const B& b, const ChunkOfRun& chunk, const float (&
         pair_at(at.gated) = {fmaf(D, v.x, sums.x) * silu(z.x), fmaf(D, v.y, sums.y) * silu(z.y)};
       own[0] += 4, own[1] += 4, B_rows += 4;
     }
-    if (b.problem.final_state && chunk.ends(q - 1) && thread.exists) {
-      float* const to = b.state(b.problem.final_state, chunk.first_quad + q - 1).states;
-      for_each_state<STATES>(b.problem.sizes, thread, [&](int l, int i, int channel, int n) {
-        to[n * s.d_inner + channel] = state[l][i];
-      });
-    }
+    if (chunk.begins(q)) write_final_states(b, chunk.first_quad + q - 1, state, thread);
   }
 }
 
@@ -321,11 +344,12 @@ __device__ void walk_slab(const B& b) {
   const int lane = kept_lane();
   const ScanThread thread(b.warp(), lane, b.s.d_inner);
   const SlabThread own(b.warp(), b.s.d_inner);
-  float A[2][states], state[2][states] = {};
+  float A[2][states], state[2][states];
   load_decay(A, b.parameters() + p.offsets.A_log, p.sizes, thread);
+  start_states(b, 0, state, thread);
   b.meet_all();  // the first chunk is there
   for (int c = 0; c < b.chunks(); ++c) {
-    const ChunkOfRun chunk(p, b.stage, c, b.length);
+    const typename B::Chunk chunk(p, b.stage, c, b.length);
     in_proj_and_convolution(b, chunk, own);
     meet<Meeting::workers>(b.slabs().threads);
     x_proj(b, chunk);
@@ -334,6 +358,7 @@ __device__ void walk_slab(const B& b) {
     scan_forward(b, chunk, A, state, thread, lane);
     b.meet_all();
   }
+  write_final_states(b, b.stage.quads - 1, state, thread);
 }
 
 template <class B>
@@ -350,13 +375,13 @@ __device__ void walk_helper(const B& b) {
   out_proj(b, b.chunks() - 1);
 }
 
-template <class Sizes, class C, int THREADS, int BLOCKS>
+template <class Sizes, class C, int THREADS, int BLOCKS, Run RUN>
 __global__ void __launch_bounds__(THREADS, BLOCKS) mamba_forward_kernel(const MambaForward problem) {
   extern __shared__ float4 shared_quads[];
   __shared__ int shared_ticket;
-  const Block<C, Sizes, THREADS / 32> b{problem, Sizes(problem.sizes), Layout(Sizes(problem.sizes), C{}),
-                                        reinterpret_cast<float*>(shared_quads),
-                                        take_stage(problem, Direction::forward, &shared_ticket)};
+  const Block<C, Sizes, THREADS / 32, RUN> b{problem, Sizes(problem.sizes), Layout(Sizes(problem.sizes), C{}),
+                                             reinterpret_cast<float*>(shared_quads),
+                                             take_stage<RUN>(problem, Direction::forward, &shared_ticket)};
   prepare_meetings(b.helpers().threads);
   load_parameters(b);
   __syncthreads();
@@ -368,34 +393,35 @@ __global__ void __launch_bounds__(THREADS, BLOCKS) mamba_forward_kernel(const Ma
 
 using ForwardVariant = Variant<void (*)(MambaForward), MambaSizes>;
 
-template <class Sizes, int LENGTH, int THREADS, int BLOCKS>
+template <class Sizes, int LENGTH, int THREADS, int BLOCKS, Run RUN>
 constexpr ForwardVariant variant(int d_model = 0, int d_state = 0) {
   using C = Columns<LENGTH>;
   static_assert(LENGTH % 2 == 0);
   const auto bytes = [](const MambaSizes& sizes, int) {
     return sizeof(float) * static_cast<std::size_t>(Layout(sizes, C{}).total + 4);
   };
-  return {mamba_forward_kernel<Sizes, C, THREADS, BLOCKS>,
+  return {mamba_forward_kernel<Sizes, C, THREADS, BLOCKS, RUN>,
           bytes,
           THREADS,
           BLOCKS,
+          RUN,
           Sizes::states_per_thread,
           d_model,
           d_state};
 }
-template <int D_MODEL, int D_STATE, int LENGTH, int THREADS, int BLOCKS>
+template <int D_MODEL, int D_STATE, int LENGTH, int THREADS, int BLOCKS, Run RUN>
 constexpr ForwardVariant fixed() {
-  return variant<FixedMambaSizes<D_MODEL, D_STATE>, LENGTH, THREADS, BLOCKS>(D_MODEL, D_STATE);
+  return variant<FixedMambaSizes<D_MODEL, D_STATE>, LENGTH, THREADS, BLOCKS, RUN>(D_MODEL, D_STATE);
 }
 
 /// Three small blocks a multiprocessor hide each other's latencies; larger networks take one to themselves.
-const ForwardVariant variants[] = {fixed<22, 12, 12, 128, 3>(),
-                                   fixed<24, 12, 12, 128, 2>(),
-                                   fixed<10, 16, 16, 128, 3>(),
-                                   fixed<63, 16, 8, 384, 1>(),
-                                   variant<AnyMambaSizes<4>, 8, 128, 3>(),
-                                   variant<AnyMambaSizes<4>, 8, 384, 1>(),
-                                   variant<AnyMambaSizes<4>, 2, 384, 1>()};
+const ForwardVariant variants[] = {fixed<22, 12, 12, 128, 3, Run::one>(),
+                                   fixed<24, 12, 12, 128, 2, Run::one>(),
+                                   fixed<10, 16, 16, 128, 3, Run::one>(),
+                                   fixed<63, 16, 8, 384, 1, Run::several>(),
+                                   variant<AnyMambaSizes<4>, 8, 128, 3, Run::several>(),
+                                   variant<AnyMambaSizes<4>, 8, 384, 1, Run::several>(),
+                                   variant<AnyMambaSizes<4>, 2, 384, 1, Run::several>()};
 
 }  // namespace
 

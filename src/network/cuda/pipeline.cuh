@@ -7,7 +7,9 @@
 //
 // The sequences of a group lie one after the other in device memory, each in whole quads of steps. The block
 // walks through this run of quads as if it were one sequence, and starts anew where another sequence begins:
-// a chunk may hold the end of one and the beginning of the next, or several short ones.
+// a chunk may hold the end of one and the beginning of the next, or several short ones. What belongs before
+// the run's first sequence and after its last is done outside the walk; in kernels whose blocks have one
+// sequence (Run::one) nothing else is left.
 //
 // A block takes its place from a ticket, and a place only waits for earlier ones: the blocks that are running
 // never wait for one that has not started, however many fit on the device. The tickets of a layer follow each
@@ -15,6 +17,8 @@
 #pragma once
 
 #include <cuda_runtime.h>
+
+#include "network/cuda/plan.hpp"
 
 #ifdef MAC_RACECHECK
 #include <cuda/barrier>
@@ -36,45 +40,61 @@ struct Stage {
 enum class Direction { forward, backward };
 
 /// Called by all threads of the block; `shared` is one word of shared memory.
-template <class Problem>
+template <Run RUN, class Problem>
 __device__ Stage take_stage(const Problem& p, Direction direction, int* shared) {
   if (threadIdx.x == 0) *shared = atomicAdd(p.counters, 1);
   __syncthreads();
-  const int columns = p.models * p.groups.count;
+  const int groups = RUN == Run::one ? p.batch : p.groups.count, columns = p.models * groups;
   const int ticket = *shared, depth = ticket / columns, column = ticket % columns;
   const bool forward = direction == Direction::forward;
   const int layer = forward ? depth : p.layers - 1 - depth, place = column * p.layers + layer;
-  const int model = column / p.groups.count, first = column % p.groups.count * p.groups.members;
+  const int model = column / groups, group = column % groups;
+  const int first = RUN == Run::one ? group : group * p.groups.members,
+            sequences = RUN == Run::one ? 1 : min(p.groups.members, p.batch - first);
   int* const finished = p.counters + 1 + place;
   return {model,
           layer,
           place,
           model * p.batch + first,
-          min(p.groups.members, p.batch - first) * p.quads,
+          sequences * p.quads,
           finished,
           depth == 0 ? nullptr : finished + (forward ? -1 : 1)};
 }
 
-/// A chunk of a stage's run of quads, and where sequences begin in it.
+/// The sequence that a quad of a stage's run belongs to, and the quad's number in it.
+template <Run RUN, class Problem>
+__device__ int sequence_of(const Problem& p, const Stage& stage, int quad) {
+  return RUN == Run::one ? stage.sequence : stage.sequence + quad / p.quads;
+}
+template <Run RUN, class Problem>
+__device__ int quad_of_sequence(const Problem& p, int quad) {
+  return RUN == Run::one ? quad : quad % p.quads;
+}
+
+/// A chunk of a stage's run of quads, and where sequences begin and end in it.
+template <Run RUN>
 struct ChunkOfRun {
-  int first_quad;   // in the run
-  int quads;        // that exist
-  int last_steps;   // of a sequence's last quad
-  unsigned starts;  // bit q: a sequence begins at quad q of the chunk, or the last one has ended before it
+  int first_quad;              // in the run
+  int quads;                   // that exist
+  int last_steps;              // of a sequence's last quad
+  unsigned starts = 0, lasts;  // bit q: see begins(q), ends(q)
 
   template <class Problem>
   __device__ ChunkOfRun(const Problem& p, const Stage& stage, int number, int length)
       : first_quad(number * length),
         quads(min(length, stage.quads - first_quad)),
-        last_steps(p.time - 4 * (p.quads - 1)),
-        starts(0) {
-    const int passed = first_quad % p.quads;
-    for (int q = passed == 0 ? 0 : p.quads - passed; q <= quads; q += p.quads) starts |= 1u << q;
+        last_steps(p.time - 4 * (p.quads - 1)) {
+    const int passed = first_quad % p.quads, left = stage.quads - first_quad;
+    for (int q = passed == 0 && number > 0 ? 0 : p.quads - passed; q <= quads && q < left; q += p.quads)
+      starts |= 1u << q;
+    lasts = starts >> 1 | (quads == left ? 1u << (quads - 1) : 0);
   }
 
-  __device__ bool begins(int q) const { return q < quads && (starts >> q & 1); }
-  __device__ bool ends(int q) const { return starts >> (q + 1) & 1; }
-  /// Steps of a quad that exist.
+  /// Whether another sequence than the run's first begins at quad q, which may be the one after the chunk.
+  __device__ bool begins(int q) const { return starts >> q & 1; }
+  /// Whether quad q is a sequence's last.
+  __device__ bool ends(int q) const { return lasts >> q & 1; }
+  /// Steps of a quad that exist: four or more, unless it is a sequence's last, and none or fewer beyond that.
   __device__ int steps(int q) const { return q >= quads ? 0 : ends(q) ? last_steps : 4; }
   /// The end of quad q's sequence in the chunk, and its beginning: what lies between is of one sequence.
   __device__ int end_of_piece(int q) const {
@@ -82,6 +102,24 @@ struct ChunkOfRun {
         min(static_cast<unsigned>(quads), static_cast<unsigned>(__ffs(starts & (~1u << q)) - 1)));
   }
   __device__ int start_of_piece(int q) const { return 31 - __clz((starts & ((2u << q) - 1)) | 1); }
+};
+
+template <>
+struct ChunkOfRun<Run::one> {
+  int first_quad, quads;
+  int left;  // steps, from the chunk's first on
+
+  template <class Problem>
+  __device__ ChunkOfRun(const Problem& p, const Stage&, int number, int length)
+      : first_quad(number * length),
+        quads(min(length, p.quads - first_quad)),
+        left(p.time - 4 * first_quad) {}
+
+  static constexpr __device__ bool begins(int) { return false; }
+  __device__ bool ends(int q) const { return steps(q) > 0 && steps(q) <= 4; }
+  __device__ int steps(int q) const { return left - 4 * q; }
+  __device__ int end_of_piece(int) const { return quads; }
+  static constexpr __device__ int start_of_piece(int) { return 0; }
 };
 
 /// Returns when the upstream stage has published more than `chunk` chunks; `seen` is how many it was last
@@ -107,6 +145,8 @@ __device__ inline void publish_to_downstream(const Stage& stage, int count) {
 enum class Meeting { all = 1, helpers = 2, workers = 3 };  // workers: the warps that aren't helpers
 
 #ifdef MAC_RACECHECK
+inline constexpr bool for_racecheck = true;
+
 /// What threads of a meeting wait at in a program for compute-sanitizer's racecheck, which reports hazards at
 /// barriers of some of a block's warps but follows these.
 template <Meeting MEETING>
@@ -115,6 +155,8 @@ __device__ inline ::cuda::barrier<::cuda::thread_scope_block>& meeting_place() {
   __shared__ alignas(Place) char place[sizeof(Place)];
   return *reinterpret_cast<Place*>(place);
 }
+#else
+inline constexpr bool for_racecheck = false;
 #endif
 
 /// Called by all threads before the roles part; a barrier of the block must follow.
@@ -127,13 +169,15 @@ __device__ inline void prepare_meetings([[maybe_unused]] int helpers) {
 }
 
 /// A barrier of `threads` threads of the block (whole warps). Those of one role reach it at the same
-/// instruction; where all meet, each role does so in its own code, which only the unaligned form allows.
+/// instruction; where all meet, each role does so in its own code, which only the unaligned form allows. A
+/// single warp of helpers has its barrier too: with __syncwarp() the Mamba's backward pass becomes 5 % more
+/// code.
 template <Meeting MEETING>
 __device__ inline void meet(int threads) {
   constexpr int id = static_cast<int>(MEETING);
   if constexpr (MEETING == Meeting::all) {
     asm volatile("barrier.sync %0, %1;" ::"n"(id), "r"(threads) : "memory");
-  } else if (threads == 32) {
+  } else if (threads == 32 && (MEETING == Meeting::workers || for_racecheck)) {
     __syncwarp();
   } else {
 #ifdef MAC_RACECHECK

@@ -19,10 +19,15 @@ struct SharedMemory {
   }
 };
 
+/// What a block walks through: one sequence, or a group of several, one after the other. To ask for each quad
+/// whether another sequence begins costs long sequences up to 6 %, so that kernels are compiled for either.
+enum class Run { one, several };
+
 struct LaunchPlan {
   int variant;  // place in the kernel's table
   int threads;
-  int blocks;         // that share a multiprocessor
+  int blocks;  // that share a multiprocessor
+  Run run;
   bool shared_sums;   // backward: parameter gradients are summed in shared memory (else in device memory)
   std::size_t bytes;  // of shared memory
 };
@@ -33,8 +38,10 @@ struct Groups {
   int count, members;  // the last group may have fewer members
 };
 
-/// One sequence a block as long as the blocks of all layers fit `slots`, else as many as makes them fit.
-inline Groups group_sequences(int batch, int layers, int slots) {
+/// One sequence a block as long as the blocks of all layers fit `slots`, else, where a block takes several,
+/// as many as makes them fit.
+inline Groups group_sequences(int batch, int layers, int slots, Run run) {
+  if (run == Run::one) return {batch, 1};
   const int most = slots > layers ? slots / layers : 1, members = (batch + most - 1) / most;
   return {(batch + members - 1) / members, members};
 }
@@ -45,7 +52,8 @@ struct Variant {
   Kernel kernel;
   std::size_t (*bytes)(const Sizes&, int sums);  // of shared memory, with room for so many gradients
   int threads;
-  int blocks;                    // that share a multiprocessor
+  int blocks;  // that share a multiprocessor
+  Run run;
   int units;                     // Mamba: states of a channel and thread; GRU: units it has room for
   int d_model = 0, d_state = 0;  // sizes it was compiled for; 0: any
 };
@@ -59,7 +67,7 @@ std::optional<LaunchPlan> choose(std::span<const Variant<Kernel, Sizes>> variant
     if (!suits(v)) continue;
     for (const int shared_sums : {sums, 0})
       if (const std::size_t bytes = v.bytes(sizes, shared_sums); bytes <= memory.budget(v.blocks))
-        return LaunchPlan{static_cast<int>(i), v.threads, v.blocks, shared_sums > 0, bytes};
+        return LaunchPlan{static_cast<int>(i), v.threads, v.blocks, v.run, shared_sums > 0, bytes};
   }
   return std::nullopt;
 }
