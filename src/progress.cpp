@@ -6,6 +6,8 @@
 #include <ctime>
 #include <mac/progress.hpp>
 
+#include "io/standard_streams.hpp"
+
 namespace mac {
 
 namespace {
@@ -47,6 +49,17 @@ constexpr auto silence = std::chrono::seconds(2);
 constexpr auto redraw_interval = std::chrono::milliseconds(100);
 constexpr auto line_interval = std::chrono::seconds(10);
 
+/// A line that wraps could not be redrawn in place. Cut between characters of UTF-8, each taken as one
+/// column.
+std::string shortened(std::string line, std::size_t columns) {
+  std::size_t characters = 0;
+  for (std::size_t i = 0; i < line.size(); ++i) {
+    if ((static_cast<unsigned char>(line[i]) & 0xc0) == 0x80) continue;  // not the first byte of a character
+    if (++characters == columns) return line.substr(0, i);
+  }
+  return line;
+}
+
 }  // namespace
 
 std::string human_duration(double seconds) {
@@ -65,10 +78,10 @@ Progress::Progress(std::string label, std::size_t total, bool quiet)
       next_draw_(start_ + silence) {}
 
 Progress::~Progress() {
-  if (drawn_ && terminal_) fmt::print(stderr, "\r\033[K");
+  if (drawn_ && terminal_) say("\r\033[K");
   if (drawn_ && done_ == total_) {
     const double seconds = std::chrono::duration<double>(Clock::now() - start_).count();
-    fmt::print(stderr, "{}: done in {}\n", label_, human_duration(seconds));
+    say("{}: done in {}\n", label_, human_duration(seconds));
   }
 }
 
@@ -89,13 +102,12 @@ void Progress::draw(Clock::time_point now) {
   const double elapsed = std::chrono::duration<double>(now - start_).count();
   const double fraction = static_cast<double>(done_) / static_cast<double>(total_);
   const std::string left = done_ > 0 ? human_duration(elapsed * (1 - fraction) / fraction) : "?";
-  const std::string line = fmt::format("{}: {}/{} ({:.0f} %), {} left{}{}", label_, done_, total_,
-                                       100 * fraction, left, note_.empty() ? "" : ", ", note_);
+  std::string line = fmt::format("{}: {}/{} ({:.0f} %), {} left{}{}", label_, done_, total_, 100 * fraction,
+                                 left, note_.empty() ? "" : ", ", note_);
   if (terminal_)
-    fmt::print(stderr, "\r\033[K{}", line);
+    say("\r\033[K{}", shortened(std::move(line), terminal_width()));
   else
-    fmt::print(stderr, "{}\n", line);
-  std::fflush(stderr);
+    say("{}\n", line);
   drawn_ = true;
   next_draw_ = now + (terminal_ ? Clock::duration(redraw_interval) : Clock::duration(line_interval));
 }

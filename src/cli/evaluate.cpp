@@ -11,6 +11,7 @@
 
 #include "cli/commands.hpp"
 #include "io/atomic_file.hpp"
+#include "io/standard_streams.hpp"
 
 namespace mac::cli {
 
@@ -112,8 +113,8 @@ void add_evaluate(CLI::App& program) {
     for (const ModelMetrics& model : evaluation.models)
       for (const auto& [split, metrics] : model.splits)
         for (const BlowUp& blow_up : metrics.blow_ups)
-          fmt::print(stderr, "{}: trajectory {} of split {} blew up at t = {:g}; it is in no mean\n",
-                     blow_up.file, blow_up.trajectory, split, blow_up.time);
+          say("{}: trajectory {} of split {} blew up at t = {:g}; it is in no mean\n", blow_up.file,
+              blow_up.trajectory, split, blow_up.time);
   });
 }
 

@@ -13,6 +13,7 @@
 #include "cli/commands.hpp"
 #include "io/input_file.hpp"
 #include "io/nearest.hpp"
+#include "io/standard_streams.hpp"
 
 namespace mac::cli {
 
@@ -71,6 +72,16 @@ void check_command(const CLI::App& program, int argc, char** argv) {
     throw UsageError("unknown command \"{}\"{}", argv[1], suggestion(argv[1], names));
 }
 
+/// Runs the command, or prints the help or the complaint; gives the exit code.
+int parse(CLI::App& program, int argc, char** argv) {
+  try {
+    program.parse(argc, argv);
+    return 0;
+  } catch (const CLI::ParseError& error) {
+    return program.exit(error) == 0 ? 0 : 2;
+  }
+}
+
 int run(int argc, char** argv) {
   CLI::App program{"MAC learns the missing part of a reduced-order model.", "mac"};
   program.set_version_flag("--version", [] { return version_text(); });
@@ -95,23 +106,28 @@ int run(int argc, char** argv) {
   add_diagnose(program);
   add_report(program);
   program.failure_message([](const CLI::App* app, const CLI::Error& error) {
-    return fmt::format("mac: {}\nRun '{} --help' for usage.\n", error.what(), app->get_display_name());
+    std::string command = app->get_name();
+    while (!app->get_subcommands().empty()) {
+      app = app->get_subcommands().front();
+      command += " " + app->get_name();
+    }
+    return fmt::format("mac: {}\nRun '{} --help' for usage.\n", error.what(), command);
   });
+  open_closed_streams();
   watch_interrupts();
   try {
     check_command(program, argc, argv);
-    program.parse(argc, argv);
-    return 0;
-  } catch (const CLI::ParseError& error) {
-    return program.exit(error) == 0 ? 0 : 2;
+    const int exit_code = parse(program, argc, argv);
+    finish_output();
+    return exit_code;
   } catch (const Interrupted&) {
-    fmt::print(stderr, "mac: interrupted\n");
+    say("mac: interrupted\n");
     return 130;
   } catch (const UsageError& error) {
-    fmt::print(stderr, "mac: {}\n", error.what());
+    say("mac: {}\n", error.what());
     return 2;
   } catch (const std::exception& error) {
-    fmt::print(stderr, "mac: {}\n", error.what());
+    say("mac: {}\n", error.what());
     return 1;
   }
 }

@@ -29,14 +29,30 @@ class Descriptor {
   int fd_;
 };
 
+/// Where a link leads, so that it stays one: what is renamed replaces the name itself.
+std::string behind_links(fs::path path) {
+  constexpr int most = 40;  // as the kernel has it
+  for (int links = 0; links < most; ++links) {
+    std::error_code no_link;
+    const fs::path target = fs::read_symlink(path, no_link);
+    if (no_link) break;
+    path = path.parent_path() / target;
+  }
+  return path.string();
+}
+
 std::string reason() { return std::strerror(errno); }
 
 }  // namespace
 
 AtomicFile::AtomicFile(const fs::path& final_path)
-    : final_(final_path.string()), temporary_(fmt::format("{}.partial-{}", final_, ::getpid())) {
+    : final_(behind_links(final_path)), temporary_(fmt::format("{}.partial-{}", final_, ::getpid())) {
   if (final_.empty()) throw UsageError("the name of the output file is empty");
-  if (fs::is_directory(final_path)) throw UsageError("{}: is a folder, expected the name of a file", final_);
+  std::error_code failure;  // shows when the file is opened
+  const fs::file_status there = fs::status(final_path, failure);
+  if (fs::is_directory(there)) throw UsageError("{}: is a folder, expected the name of a file", final_);
+  if (fs::exists(there) && !fs::is_regular_file(there))
+    throw UsageError("{}: is a device or a pipe, expected the name of a file", final_path.string());
   const Descriptor file(temporary_, O_CREAT | O_WRONLY | O_TRUNC);
   if (!file.is_open()) throw Error("{}: cannot be written: {}", final_, reason());
 }

@@ -10,7 +10,8 @@ namespace mac {
 /// commit (an exception, an interrupt) the temporary is removed and the old file, if any, stays as it was.
 class AtomicFile {
  public:
-  /// Throws Error if the folder does not exist or cannot be written.
+  /// Throws Error if the folder does not exist or cannot be written, UsageError for a folder, a device or a
+  /// pipe. Of a link the file behind it is written.
   explicit AtomicFile(const std::filesystem::path& final_path);
   ~AtomicFile();
   AtomicFile(const AtomicFile&) = delete;

@@ -14,6 +14,7 @@
 #include <thread>
 
 #include "io/atomic_file.hpp"
+#include "io/standard_streams.hpp"
 #include "rollout/open_model.hpp"
 #include "run/experiment_copy.hpp"
 #include "run/manifest.hpp"
@@ -120,7 +121,7 @@ class Study {
       ++kept_;
       return;
     }
-    if (!options_.quiet) fmt::print(stderr, "{:<9} {}\n", name, path(output));
+    if (!options_.quiet) say("{:<9} {}\n", name, path(output));
     const auto began = std::chrono::steady_clock::now();
     make();
     manifest_.record(output, hash);

@@ -8,6 +8,7 @@
 #include <mac/safetensors.hpp>
 
 #include "io/atomic_file.hpp"
+#include "io/standard_streams.hpp"
 
 namespace mac {
 
@@ -145,7 +146,7 @@ std::optional<TrainingState<T>> load_checkpoint(const TrainingFiles& files,
     try {
       TrainingState<T> state = read_checkpoint<T>(path, identity);
       if (!damage.empty())
-        fmt::print(stderr, "mac: {}; going on from the checkpoint before it, step {}\n", damage, state.step);
+        say("mac: {}; going on from the checkpoint before it, step {}\n", damage, state.step);
       return state;
     } catch (const UsageError&) {
       throw;
