@@ -118,6 +118,18 @@ class Model {
     const double step = mac_model_closure_step(get());
     return step > 0 ? std::optional(step) : std::nullopt;
   }
+  /// The equation that each closure component is added to: C_x belongs to that of x; without such names,
+  /// where there are as many components as variables, in order. Empty where that is not known.
+  std::vector<std::size_t> closure_targets() const {
+    std::vector<std::size_t> named, in_order;
+    for (std::size_t j = 0; j < outputs(); ++j) {
+      in_order.push_back(j);
+      for (std::size_t i = 0; i < inputs() && named.size() == j; ++i)
+        if (!input_name(i).empty() && output_name(j) == "C_" + input_name(i)) named.push_back(i);
+    }
+    if (named.size() == outputs()) return named;
+    return outputs() == inputs() ? in_order : std::vector<std::size_t>{};
+  }
   Hold hold() const { return static_cast<Hold>(mac_model_hold(get())); }
   Target target() const { return static_cast<Target>(mac_model_target(get())); }
   std::optional<std::string> metadata(const std::string& key) const {
@@ -222,7 +234,7 @@ inline State Model::state(std::size_t columns) const { return State(*this, colum
 struct CouplingOptions {
   std::size_t columns = 1;
   std::optional<Hold> hold = std::nullopt;  // zero or linear
-  std::vector<std::size_t> targets = {};  // closure component j is added to equation targets[j]; empty: to j
+  std::vector<std::size_t> targets = {};    // closure component j is added to equation targets[j]
 };
 
 /// Advances a right-hand side together with the closure, by classical RK4 (mac/held_rk4.hpp): the arithmetic,
@@ -249,8 +261,11 @@ class CoupledStepper {
       throw Error(MAC_INVALID_ARGUMENT, "dt is " + std::to_string(dt) +
                                             ": the model was trained for a closure step of " +
                                             std::to_string(*step));
+    if (targets_.empty()) targets_ = model.closure_targets();
     if (targets_.empty())
-      for (std::size_t j = 0; j < model.outputs(); ++j) targets_.push_back(j);
+      throw Error(MAC_INVALID_ARGUMENT, "the model has " + std::to_string(model.outputs()) +
+                                            " closure components for " + std::to_string(model.inputs()) +
+                                            " variables: say in targets to which equation each belongs");
     detail::expect_size("targets", targets_.size(), model.outputs());
     for (const std::size_t target : targets_)
       if (target >= model.inputs())

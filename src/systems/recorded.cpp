@@ -24,6 +24,11 @@ class Recorded final : public System {
  public:
   explicit Recorded(const ConfigTable& table) : resolved_names_(table.strings("resolved")) {
     if (resolved_names_.empty()) table.fail("resolved", "needs the name of a variable");
+    for (const std::string& name : resolved_names_) {
+      if (name.empty()) table.fail("resolved", "has a variable without a name");
+      if (std::ranges::count(resolved_names_, name) > 1)
+        table.fail("resolved", fmt::format("has two variables called \"{}\"", name));
+    }
     const auto targets = table.strings_or("targets", resolved_names_);
     if (targets.empty()) table.fail("targets", "needs the name of a variable whose equation has a closure");
     for (const std::string& target : targets) {

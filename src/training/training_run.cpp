@@ -1,5 +1,7 @@
 #include "training/training_run.hpp"
 
+#include <fmt/ranges.h>
+
 #include <cmath>
 #include <filesystem>
 #include <mac/error.hpp>
@@ -18,11 +20,15 @@ TrainingRun<T>::TrainingRun(const Experiment& experiment, const ModelPlan& model
                             const Normalisation& normalisation, const std::string& path, bool resume)
     : experiment_(experiment), model_(model), data_(data), normalisation_(normalisation), files_(path) {
   const NetworkShape& s = shape();
-  identity_ = {{"model", model_.name},
-               {"training", to_text(plan())},
-               {"shape", fmt::format("{} {} {} {} {} {}", to_string(s.kind), s.d_in, s.d_out, s.d_model,
-                                     s.n_blocks, s.d_state)},
-               {"data", data_.experiment().config.text()}};
+  identity_ = {
+      {"model", model_.name},
+      {"training", to_text(plan())},
+      {"shape", fmt::format("{} {} {} {} {} {}", to_string(s.kind), s.d_in, s.d_out, s.d_model, s.n_blocks,
+                            s.d_state)},
+      {"data", data_.experiment().config.text()},
+      // Recorded data may change under the same experiment.
+      {"normalisation", fmt::format("{} {} {} {}", normalisation_.input_mean, normalisation_.input_scale,
+                                    normalisation_.output_mean, normalisation_.output_scale)}};
   start(resume);
   if (resume && state.step == 0) result = finished_model();
 }
@@ -54,7 +60,7 @@ std::optional<TrainingResult> TrainingRun<T>::finished_model() const {
     const auto entry = found.provenance.find(key);
     if (entry == found.provenance.end() || entry->second != expected.at(key)) return std::nullopt;
   }
-  if (found.shape != shape()) return std::nullopt;
+  if (found.shape != shape() || found.normalisation != normalisation_) return std::nullopt;
   TrainingResult finished{found, plan().steps(), NAN, 0};
   if (const auto step = found.provenance.find("best_step"); step != found.provenance.end())
     finished.best_step = std::stoul(step->second);

@@ -57,6 +57,40 @@ def test_a_file_of_a_state_dict_gives_the_golden_outputs(tmp_path, name, precisi
     assert np.linalg.norm(out - tensors["out"]) < tolerance * np.linalg.norm(tensors["out"])
 
 
+def test_a_time_loop_of_ones_own_gives_the_rollout(closure, states, data):
+    experiment = mac.read_data(data).experiment
+    rhs, dt = experiment.system, closure.closure_step
+    for y0 in [states[:, 0], states[0, 0]]:
+        run = mac.rollout(rhs, y0, dt * np.arange(11), closure)
+        closure.reset()
+        y = y0
+        for _ in range(10):
+            closure.step(y)
+            k1 = rhs(0, y) + closure.at(0)
+            k2 = rhs(0, y + dt / 2 * k1) + closure.at(0.5)
+            k3 = rhs(0, y + dt / 2 * k2) + closure.at(0.5)
+            k4 = rhs(0, y + dt * k3) + closure.at(1)
+            y = y + dt / 6 * (k1 + 2 * k2 + 2 * k3 + k4)
+        assert closure.hold == "linear" and y.shape == y0.shape
+        np.testing.assert_allclose(y, run.resolved[..., -1, :], rtol=1e-12, atol=1e-14)  # the order of sums
+    with pytest.raises(mac.UsageError, match="zero and linear"):
+        closure.at(0.5, hold="stage")
+    closure.reset()
+    with pytest.raises(mac.UsageError, match="not taken a step"):
+        closure.at(0)
+
+
+def test_a_state_comes_back_from_any_array_of_bytes(closure, states):
+    closure.step(states[0, 0])
+    saved = closure.state
+    expected = closure.step(states[0, 1])
+    for same in [bytearray(saved), memoryview(saved), np.frombuffer(saved, np.uint8)]:
+        closure.state = same
+        np.testing.assert_array_equal(closure.step(states[0, 1]), expected)
+    with pytest.raises(mac.UsageError, match="array of bytes"):
+        closure.state = np.zeros(3)
+
+
 def test_a_column_does_not_depend_on_the_others(closure, model, states):
     together = closure.sequence(states)
     for i in range(len(states)):

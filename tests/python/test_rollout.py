@@ -100,8 +100,14 @@ def test_closure_components_go_to_their_equations(tmp_path):
     t = np.linspace(0, 0.1, 2)
     run = mac.rollout(lambda t, y: 0 * y, np.ones(3), t, closure, targets=[2], hold="zero")
     np.testing.assert_allclose(run.resolved[1], [1, 1, 1 + 0.1 * run.closure[0, 0]], rtol=1e-15)
-    with pytest.raises(mac.UsageError, match="targets"):
-        mac.rollout(lambda t, y: 0 * y, np.ones(3), t, closure)
+    by_name = mac.rollout(lambda t, y: 0 * y, np.ones(3), t, closure, hold="zero")  # the file says C_y3
+    assert closure.closure_targets == [2] and np.array_equal(by_name.resolved, run.resolved)
+    closure = mac.fit(
+        tmp_path / "m.safetensors", y, y[:, :, :2], 0.1, targets=[2, 0], steps=2, d_model=3, blocks=1, threads=1
+    )
+    run = mac.rollout(lambda t, y: 0 * y, np.ones(3), t, closure, hold="zero")
+    expected = [1 + 0.1 * run.closure[0, 1], 1, 1 + 0.1 * run.closure[0, 0]]
+    np.testing.assert_allclose(run.resolved[1], expected, rtol=1e-15)
 
 
 @pytest.mark.parametrize(
@@ -127,6 +133,7 @@ def test_closure_components_go_to_their_equations(tmp_path):
         (dict(hold="stage"), "zero and linear"),
         (dict(targets=[0, 1]), "2 targets for 6"),
         (dict(targets=[0, 1, 2, 3, 4, 6]), "target 6"),
+        (dict(targets=[0, 1, 2, 3, 4, -1]), "targets is"),
     ],
 )
 def test_wrong_use_gets_a_sentence(closure, arguments, message):

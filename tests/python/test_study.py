@@ -18,6 +18,7 @@ import mac
 def test_a_data_file_is_read_as_arrays(data):
     dataset = mac.read_data(data)
     assert list(dataset) == ["train", "validation", "test"] and "ood" not in dataset and len(dataset) == 3
+    assert dataset.get("ood") is None and dataset.get("test").labels == dataset["test"].labels
     assert dataset.experiment.system.name == "burgers" and dataset.experiment.closure_step == pytest.approx(0.01)
     with h5py.File(data) as file:
         for name, split in dataset.items():
@@ -54,6 +55,13 @@ def test_wrong_data_are_named(tmp_path, data, experiment):
     nan = test["closure"].copy()
     nan[1, 2, 3] = np.nan
     expect("closure of split test is nan in trajectory 1 at time 2, variable 3", test={**test, "closure": nan})
+    # As many numbers, and yet other data:
+    turned = {key: test[key].swapaxes(0, 1) for key in ["resolved", "closure"]}
+    expect("resolved of test has shape \\(51, 5, 6\\), the experiment has 5 trajectories of 51 times", test=turned)
+    expect("time of test does not go in 50 steps of 0.01", test={**test, "time": 2 * test["time"]})
+    expect("unknown closure_means", test={**test, "closure_means": test["closure_mean"]})
+    with pytest.raises(mac.UsageError, match="TOML text"):
+        mac.write_data(path, STUDY, splits)
     with pytest.raises(mac.UsageError, match="split test, which was not given"):
         mac.write_data(path, experiment, {"train": splits["train"], "validation": splits["validation"]})
     assert not path.exists()
@@ -142,6 +150,10 @@ def test_fit_says_what_is_wrong_with_its_arrays(tmp_path):
         (dict(resolved=y, closure=y[:, :, :1]), "targets"),
         (dict(resolved=y, closure=y, targets=[0, 2]), "targets is"),
         (dict(resolved=y, closure=y, names=["a"]), "1 names for 2"),
+        (dict(resolved=y, closure=y, names=["a", "a"]), 'two variables called "a"'),
+        (dict(resolved=y, closure=y, names=["", "a"]), "without a name"),
+        (dict(resolved=y, closure=y, validation=-0.5), "validation is -0.5"),
+        (dict(resolved=y, closure=y, validation=[y]), "validation has 1 arrays"),
         (dict(resolved=y[:1], closure=y[:1]), "leave none for validation"),
         (dict(resolved=y, closure=y, kind="lstm"), "kind"),
         (dict(resolved=y, closure=y, training={"stepz": 3}), 'did you mean "steps"'),
@@ -152,6 +164,18 @@ def test_fit_says_what_is_wrong_with_its_arrays(tmp_path):
     for arguments, message in wrong:
         with pytest.raises(mac.UsageError, match=message):
             mac.fit(tmp_path / "m.safetensors", dt=0.1, **arguments)
+
+
+def test_fit_resumes_only_on_the_same_arrays(tmp_path):
+    y = np.random.default_rng(2).normal(size=(4, 10, 2))
+    names = ["𝜑", 'a "quoted" name']  # beyond the first 65536 characters, and what TOML escapes
+    settings = dict(dt=0.1, names=names, steps=3, d_model=4, blocks=1, threads=1)
+    first = mac.fit(tmp_path / "m.safetensors", y, y, **settings)
+    assert first.input_names == names
+    same = mac.fit(tmp_path / "m.safetensors", y, y, resume=True, **settings)
+    assert same.file_bytes == first.file_bytes
+    other = mac.fit(tmp_path / "m.safetensors", 2 * y, y, resume=True, **settings)
+    np.testing.assert_allclose(other.normalisation["input_scale"], 2 * first.normalisation["input_scale"])
 
 
 def test_recorded_data_are_not_simulated_or_rolled_out(tmp_path):

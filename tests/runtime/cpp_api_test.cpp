@@ -135,6 +135,33 @@ TEST_F(CppApi, PassesTheTimeToARightHandSideThatAsksForIt) {
   EXPECT_EQ(seen, (std::vector<double>{2, 2 + 0.5 * 0.01, 2 + 0.5 * 0.01, 2.01}));
 }
 
+TEST_F(CppApi, AddsEachComponentToTheEquationItIsNamedAfter) {
+  Model named = burgers_closure(LayerKind::mamba);
+  named.output_names = {"C_psi3", "C_psi2", "C_psi1", "C_phi3", "C_phi2", "C_phi1"};
+  const runtime::Model model(write_closure(folder_, named, "named.safetensors"));
+  EXPECT_EQ(model.closure_targets(), (std::vector<std::size_t>{5, 4, 3, 2, 1, 0}));
+  runtime::CoupledStepper stepper(
+      model, 0.01, [](std::span<const double>, std::span<double> dydt) { std::ranges::fill(dydt, 0.0); },
+      {.hold = runtime::Hold::zero});
+  std::vector<double> y(d);
+  stepper.step(y);
+  for (std::size_t i = 0; i < d; ++i)
+    EXPECT_NEAR(y[i], 0.01 * stepper.closure()[d - 1 - i], 1e-16);  // rounding of sums of about 1e-3
+}
+
+TEST_F(CppApi, AsksForTheEquationsThatNoNameTells) {
+  Model fewer = burgers_closure(LayerKind::mamba);
+  fewer.shape.d_out = 2;
+  fewer.parameters = initial_parameters(fewer.shape, 1);
+  fewer.normalisation = Normalisation::identity(fewer.shape);
+  fewer.output_names.clear();
+  const runtime::Model model(write_closure(folder_, fewer, "fewer.safetensors"));
+  const auto still = [](std::span<const double>, std::span<double>) {};
+  expect_error(MAC_INVALID_ARGUMENT, "2 closure components for 6 variables",
+               [&] { runtime::CoupledStepper(model, 0.01, still); });
+  runtime::CoupledStepper(model, 0.01, still, {.targets = {1, 4}});
+}
+
 TEST_F(CppApi, SaysWhatWasWrong) {
   expect_error(MAC_BAD_MODEL, "does not exist", [&] { runtime::Model(folder_.file("none")); });
   runtime::Model model(path_);

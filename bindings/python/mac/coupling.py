@@ -62,7 +62,7 @@ def rollout(
     t        equally spaced times, a multiple of the closure step apart
     closure  a mac.Closure; None: none
     hold     "zero" or "linear" extrapolation over a step; default: as the closure was trained
-    targets  the equations to which the closure's components belong; default: the system's, or all in order
+    targets  the equations to which the closure's components belong; default: the system's, or as the closure says
     dt       the step where the closure does not say its own; default: the spacing of t
     continued  go on from the closure's memory instead of from rest
 
@@ -77,6 +77,8 @@ def rollout(
     step, every = _steps_between(time, own if dt is None else dt)
     if own is not None and abs(step - own) > 1e-9 * own:
         raise UsageError(f"dt is {dt}, but the closure was trained for a step of {own}")
+    if targets is not None and not all(isinstance(i, (int, np.integer)) and i >= 0 for i in targets):
+        raise UsageError(f"targets is {list(targets)}, expected the numbers of equations, from 0")
     start = np.ascontiguousarray(y0, dtype=float)
     if not np.all(np.isfinite(start)):
         raise UsageError("y0 holds a number that is not finite")

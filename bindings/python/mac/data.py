@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass, field
-from typing import Iterator, Mapping, Optional, Union
+from dataclasses import dataclass, field, fields
+from typing import Any, Iterator, Mapping, Optional, Union
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -43,6 +43,9 @@ class DataSet(Mapping[str, Split]):
     def __getitem__(self, split: str) -> Split:
         return Split(**self._file.read(split))
 
+    def get(self, split: str, default: Any = None) -> Any:
+        return self[split] if split in self else default
+
     def __contains__(self, split: object) -> bool:
         return split in self._file.splits
 
@@ -80,6 +83,26 @@ def split_arrays(
     return arrays
 
 
+def _check_plan(
+    experiment: Experiment, name: str, arrays: dict[str, NDArray[np.float64]], time: Optional[ArrayLike]
+) -> None:
+    """Axes in another order have as many numbers; times at another spacing as many times."""
+    plan = experiment.splits.get(name)
+    if plan is None:
+        raise UsageError(f"the experiment has no split {name}")
+    intervals = plan["times"] - 1
+    for key, length in [("resolved", intervals + 1), ("closure", intervals + 1), ("closure_mean", intervals)]:
+        if arrays[key].shape[:2] != (plan["trajectories"], length):
+            raise UsageError(
+                f"{key} of {name} has shape {arrays[key].shape}, the experiment has {plan['trajectories']} trajectories "
+                f"of {length} times"
+            )
+    if time is not None:
+        steps = np.diff(np.asarray(time, dtype=float))
+        if steps.shape != (intervals,) or np.any(np.abs(steps - experiment.closure_step) > 1e-6 * experiment.closure_step):
+            raise UsageError(f"time of {name} does not go in {intervals} steps of {experiment.closure_step}, dt * stride")
+
+
 def write_data(
     path: Union[str, os.PathLike[str]],
     experiment: AnyExperiment,
@@ -88,13 +111,18 @@ def write_data(
     """Write a data file from arrays: splits["train"] has resolved, closure and, if known, closure_mean.
 
     The experiment says what the data are; each split of its [data] must be there with as many trajectories and
-    times. For data of a system that MAC does not know, [system] is name = "recorded".
+    times; its time, where given, must go in steps of dt * stride. Labels are not written. For data of a system that MAC does not know, [system] is name = "recorded".
     """
-    arrays = {}
+    study = as_experiment(experiment)
+    arrays: dict[str, dict[str, NDArray[np.float64]]] = {}
     for name, split in splits.items():
         given = vars(split) if isinstance(split, Split) else split
         missing = {"resolved", "closure"} - set(given)
         if missing:
             raise UsageError(f"split {name} has no {' and no '.join(sorted(missing))}")
+        unknown = set(given) - {known.name for known in fields(Split)}
+        if unknown:
+            raise UsageError(f"split {name} has an unknown {' and '.join(sorted(unknown))}")
         arrays[name] = split_arrays(name, given["resolved"], given["closure"], given.get("closure_mean"))
-    _mac.write_data(as_experiment(experiment)._experiment, arrays, str(path))
+        _check_plan(study, name, arrays[name], given.get("time"))
+    _mac.write_data(study._experiment, arrays, str(path))

@@ -114,9 +114,13 @@ def fit(
     Beside `path` it writes the data as PATH.data.h5, and on Ctrl-C a checkpoint that resume = True goes on from.
     """
     train_arrays = split_arrays("train", resolved, closure)
-    if isinstance(validation, tuple):
+    if isinstance(validation, (tuple, list)):
+        if len(validation) != 2:
+            raise UsageError(f"validation has {len(validation)} arrays, expected (resolved, closure)")
         validation_arrays = split_arrays("validation", *validation)
     else:
+        if not 0 <= validation < 1:
+            raise UsageError(f"validation is {validation}, expected a share of the trajectories, or (resolved, closure)")
         kept = max(1, round(float(validation) * len(train_arrays["resolved"])))
         if kept >= len(train_arrays["resolved"]):
             raise UsageError(f"{len(train_arrays['resolved'])} trajectories leave none for validation: give arrays")

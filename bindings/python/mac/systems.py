@@ -19,7 +19,7 @@ def toml_value(value: Any) -> str:
     if isinstance(value, (bool, np.bool_)):
         return "true" if value else "false"
     if isinstance(value, (str, os.PathLike)):
-        return json.dumps(str(value))
+        return json.dumps(str(value), ensure_ascii=False).replace("\x7f", "\\u007f")  # as TOML wants it
     if isinstance(value, (int, np.integer)):
         return str(int(value))
     if isinstance(value, (float, np.floating)):
@@ -136,6 +136,8 @@ def as_experiment(experiment: AnyExperiment) -> Experiment:
     """An experiment, or the path of its file."""
     if isinstance(experiment, Experiment):
         return experiment
+    if isinstance(experiment, str) and "\n" in experiment:
+        raise UsageError("the experiment is TOML text, expected a path; mac.Experiment(text) reads it")
     if isinstance(experiment, (str, os.PathLike)):
         return Experiment.read(Path(experiment))
     raise UsageError(f"an experiment is a mac.Experiment or a path, not {type(experiment).__name__}")

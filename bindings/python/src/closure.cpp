@@ -16,8 +16,6 @@ runtime::Precision precision_from(const std::string& name) {
 
 std::span<const std::byte> as_bytes(std::string_view text) { return std::as_bytes(std::span(text)); }
 
-std::string_view text_of(const py::bytes& bytes) { return bytes; }
-
 /// Releases the GIL where that pays.
 class MaybeRelease {
  public:
@@ -31,6 +29,12 @@ class MaybeRelease {
 
 }  // namespace
 
+runtime::Hold hold_by_name(const std::string& name) {
+  if (name == "zero") return runtime::Hold::zero;
+  if (name == "linear") return runtime::Hold::linear;
+  throw UsageError("the hold is \"{}\", a rollout from Python has zero and linear", name);
+}
+
 Closure::Closure(std::string file_bytes, const std::string& name, const std::string& precision)
     : bytes_(std::make_shared<const std::string>(std::move(file_bytes))),
       name_(name),
@@ -38,6 +42,7 @@ Closure::Closure(std::string file_bytes, const std::string& name, const std::str
 
 Closure::Closure(const Closure& other) : bytes_(other.bytes_), name_(other.name_), model_(other.model_) {
   const auto claimed = other.claim();
+  batch_ = other.batch_;
   if (other.state_) state_.emplace(*other.state_);
 }
 
@@ -78,9 +83,12 @@ py::bytes Closure::save() const {
   return py::bytes(saved);
 }
 
-void Closure::restore(const py::bytes& saved) {
+void Closure::restore(const py::buffer& saved) {
   const auto claimed = claim();
-  const std::string_view text = text_of(saved);
+  const py::buffer_info info = saved.request();
+  if (info.itemsize != 1 || info.ndim != 1 || info.strides[0] != 1)
+    throw UsageError("{}: a saved state is bytes, or an array of bytes (uint8)", name_);
+  const std::string_view text(static_cast<const char*>(info.ptr), static_cast<std::size_t>(info.size));
   if (text.empty()) return state_.reset();
   std::uint64_t columns = 0;
   if (text.size() < sizeof columns) throw UsageError("{}: the saved state is cut short", name_);
@@ -106,7 +114,19 @@ Array Closure::step(const Array& y) {
   const auto in = view(y);
   const MaybeRelease release(columns >= worth_releasing);
   state.step(in, out);
+  batch_ = !one;
   return closure;
+}
+
+Array Closure::at(double fraction, const std::optional<std::string>& hold) const {
+  const auto claimed = claim();
+  if (!state_ || state_->steps() == 0) throw UsageError("{}: has not taken a step yet", name_);
+  Array closure =
+      make_array({static_cast<py::ssize_t>(state_->columns()), static_cast<py::ssize_t>(model_->outputs())});
+  const auto out = std::span(closure.mutable_data(), static_cast<std::size_t>(closure.size()));
+  state_->closure_at(hold ? hold_by_name(*hold) : model_->hold(), fraction, out);
+  if (batch_ || state_->columns() > 1) return closure;
+  return Array(closure.reshape({static_cast<py::ssize_t>(model_->outputs())}));
 }
 
 Array Closure::sequence(const Array& y) {
@@ -186,6 +206,10 @@ void bind_closure(py::module_& module) {
            "The closure at y, (inputs,) or (columns, inputs), in physical units; the memory goes one closure "
            "step "
            "on.")
+      .def("at", &Closure::at, py::arg("fraction"), py::arg("hold") = py::none(),
+           "The closure at a fraction of the step that the last step() opened, as a Runge-Kutta stage needs "
+           "it: "
+           "\"zero\" or \"linear\" hold, by default as the model was trained.")
       .def("sequence", &Closure::sequence, py::arg("y"),
            "The closure along recorded states (times, inputs) or (columns, times, inputs), step after step.")
       .def("reset", &Closure::reset, py::arg("columns") = py::none(),
@@ -208,7 +232,7 @@ void bind_closure(py::module_& module) {
             if (saved.size() != 4) throw UsageError("this is no pickled closure");
             auto closure = std::make_unique<Closure>(
                 saved[0].cast<std::string>(), saved[1].cast<std::string>(), saved[2].cast<std::string>());
-            closure->restore(saved[3].cast<py::bytes>());
+            closure->restore(saved[3].cast<py::buffer>());
             return closure;
           }))
       .def_property_readonly("columns", &Closure::columns, "Columns remembered; 0 before the first step.")
@@ -238,6 +262,13 @@ void bind_closure(py::module_& module) {
       .def_property_readonly("hold", &hold_name, "How it is coupled: zero, linear or stage.")
       .def_property_readonly("target", &target_name,
                              "What it predicts: the closure at an instant, or its mean.")
+      .def_property_readonly(
+          "closure_targets",
+          [](const Closure& c) {
+            const std::vector<std::size_t> targets = c.model().closure_targets();
+            return targets.empty() ? std::nullopt : std::optional(targets);
+          },
+          "Component j is added to equation closure_targets[j]; None where the file does not say.")
       .def_property_readonly("normalisation", &normalisation)
       .def(
           "metadata", [](const Closure& c, const std::string& key) { return c.model().metadata(key); },

@@ -10,6 +10,9 @@
 
 namespace mac::python {
 
+/// Throws UsageError unless it is zero or linear.
+runtime::Hold hold_by_name(const std::string& name);
+
 class Closure {
  public:
   Closure(std::string file_bytes, const std::string& name, const std::string& precision);
@@ -25,10 +28,12 @@ class Closure {
   /// Forgets everything; the next step may have any number of columns, or exactly the given one.
   void reset(std::optional<std::size_t> columns = std::nullopt);
   py::bytes save() const;
-  void restore(const py::bytes& saved);
+  void restore(const py::buffer& saved);
 
   /// y (inputs) or (columns, inputs) -> closure of the same form
   Array step(const Array& y);
+  /// The closure at a fraction of the step that the last step() opened, in its form.
+  Array at(double fraction, const std::optional<std::string>& hold) const;
   /// y (time, inputs) or (columns, time, inputs), one step after the other
   Array sequence(const Array& y);
 
@@ -43,6 +48,7 @@ class Closure {
   std::string name_;
   std::shared_ptr<const runtime::Model> model_;
   std::optional<runtime::State> state_;
+  bool batch_ = false;  // the last step was given (columns, inputs)
   mutable std::mutex busy_;
 };
 

@@ -130,25 +130,17 @@ class Rollout {
   std::vector<double> closure_, stage_, rates_;
 };
 
-runtime::Hold hold_from(const std::string& name) {
-  if (name == "zero") return runtime::Hold::zero;
-  if (name == "linear") return runtime::Hold::linear;
-  throw UsageError("the hold is \"{}\", a rollout from Python has zero and linear", name);
-}
-
 /// The equations that the closure's components belong to.
 std::vector<std::size_t> targets_for(const Closure& closure, const PySystem* system,
                                      const std::optional<std::vector<std::size_t>>& given) {
   const std::size_t d = closure.model().inputs(), c = closure.model().outputs();
-  std::vector<std::size_t> targets;
+  std::vector<std::size_t> targets = closure.model().closure_targets();
   if (given) {
     targets = *given;
   } else if (system) {
     const auto own = system->system->closure_targets();
     targets.assign(own.begin(), own.end());
-  } else if (c == d) {
-    for (std::size_t j = 0; j < c; ++j) targets.push_back(j);
-  } else {
+  } else if (targets.empty()) {
     throw UsageError(
         "{}: has {} closure components for {} variables; say in `targets` to which equation each belongs",
         closure.name(), c, d);
@@ -201,8 +193,8 @@ Result roll_out(const py::object& rhs, const Array& y0, Closure* closure, const 
   if (closure) {
     check_fits(*closure, batch.d, system);
     plan.targets = targets_for(*closure, system, request.targets);
-    plan.hold = request.hold ? hold_from(*request.hold) : closure->model().hold();
-    if (plan.hold == runtime::Hold::stage) hold_from("stage");  // says what can be had instead
+    plan.hold = request.hold ? hold_by_name(*request.hold) : closure->model().hold();
+    if (plan.hold == runtime::Hold::stage) hold_by_name("stage");  // says what can be had instead
     if (!request.continued) closure->reset(batch.columns);
     claimed = closure->claim();
     state = &closure->state_for(batch.columns);
