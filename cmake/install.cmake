@@ -13,7 +13,8 @@ if(MAC_HAS_FORTRAN)  # .mod files are of one compiler; the sources are for the o
           DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/mac/fortran)
 endif()
 install(DIRECTORY include/mac DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})
-install(DIRECTORY zoo DESTINATION ${CMAKE_INSTALL_DATADIR}/mac)
+install(DIRECTORY zoo experiments DESTINATION ${CMAKE_INSTALL_DATADIR}/mac)  # experiments name models of the zoo beside them
+install(FILES LICENSE CHANGELOG.md DESTINATION ${CMAKE_INSTALL_DOCDIR})
 install(EXPORT mac-runtime NAMESPACE mac:: DESTINATION ${package_folder})
 install(EXPORT mac-full NAMESPACE mac:: DESTINATION ${package_folder})
 

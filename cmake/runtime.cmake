@@ -35,5 +35,6 @@ target_link_options(mac_runtime_shared PRIVATE
 if(NOT MAC_SANITIZE AND NOT MAC_FUZZ)  # whose symbols come with the executable
   target_link_options(mac_runtime_shared PRIVATE -Wl,--no-undefined)
 endif()
+target_link_libraries(mac_runtime_static INTERFACE stdc++ m)  # for programs that are not linked as C++
 add_library(mac::runtime ALIAS mac_runtime_shared)
 add_library(mac::runtime_static ALIAS mac_runtime_static)

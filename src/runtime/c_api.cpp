@@ -110,6 +110,7 @@ mac_status closure_at(const char* function, const mac_state* state, mac_hold hol
     require_field(closure, outputs_of(state), state->own->columns(), function, "closure");
     if (hold != MAC_HOLD_ZERO && hold != MAC_HOLD_LINEAR)
       throw UsageError("{}: hold is {}: expected MAC_HOLD_ZERO or MAC_HOLD_LINEAR", function, hold);
+    if (!std::isfinite(fraction)) throw UsageError("{}: fraction is {}: expected 0 to 1", function, fraction);
     if (state->own->steps() == 0) throw UsageError("{}: the state has not taken a step yet", function);
     state->own->closure_at(static_cast<Hold>(hold), fraction, closure);
   });

@@ -253,6 +253,9 @@ TEST_F(CApiRefuses, SizesThatCannotBeMeant) {
          MAC_INVALID_ARGUMENT, "a stride of closure is 0");
   expect(mac_closure_at(opened_.state, MAC_HOLD_LINEAR, 0, closure_.data(), &error_), MAC_INVALID_ARGUMENT,
          "not taken a step");
+  ASSERT_EQ(mac_step(opened_.state, y_.data(), closure_.data(), &error_), MAC_OK);
+  expect(mac_closure_at(opened_.state, MAC_HOLD_LINEAR, NAN, closure_.data(), &error_), MAC_INVALID_ARGUMENT,
+         "fraction is nan");
 }
 
 TEST_F(CApiRefuses, StatesOfAnotherModelBatchOrPrecisionAndDamagedOnes) {

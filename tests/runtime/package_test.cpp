@@ -85,6 +85,27 @@ TEST_F(Installed, ServesAnotherProjectByCMake) {
   }
 }
 
+TEST_F(Installed, ServesAProjectInCAloneStatically) {
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+  GTEST_SKIP() << "the other project would need the sanitizers as well";
+#endif
+  const std::string build = folder_->file("c_only");
+  lines("cmake -G Ninja -S " + consumer_ + "/c_only -B " + build +
+        " -DCMAKE_PREFIX_PATH=" + folder_->file("prefix"));
+  lines("cmake --build " + build);
+  EXPECT_FALSE(lines(build + "/solver_c_static " + model_).empty());
+}
+
+TEST_F(Installed, BringsLicenceAndExperimentsThatFindTheirModels) {
+  const std::string share = folder_->file("prefix/share/");
+  EXPECT_TRUE(std::filesystem::exists(share + "doc/mac/LICENSE"));
+  EXPECT_TRUE(std::filesystem::exists(share + "mac/experiments/burgers.toml"));
+  const std::string study = read_bytes(share + "mac/experiments/zoo/paper/kdv.toml");
+  std::smatch model;
+  ASSERT_TRUE(std::regex_search(study, model, std::regex("file = \"(.*)\"")));
+  EXPECT_TRUE(std::filesystem::exists(share + "mac/experiments/zoo/paper/" + model[1].str()));
+}
+
 TEST_F(Installed, ServesAnotherProjectByPkgConfig) {
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
   GTEST_SKIP() << "the other project would need the sanitizers as well";
