@@ -9,11 +9,12 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstdlib>
 #include <filesystem>
 #include <mac/evaluation.hpp>
 #include <mac/version.hpp>
 #include <nlohmann/json.hpp>
+
+#include "io/number_text.hpp"
 
 namespace mac {
 
@@ -25,7 +26,7 @@ constexpr std::size_t most_intervals = 200;  // of a series: enough for a figure
 
 Json number(double value, int digits = 6) {
   if (!std::isfinite(value)) return nullptr;
-  return std::strtod(fmt::format("{:.{}g}", value, digits).c_str(), nullptr);
+  return number_in(fmt::format("{:.{}g}", value, digits));
 }
 
 Json numbers(const std::vector<double>& values) {

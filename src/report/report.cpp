@@ -9,6 +9,7 @@
 #include <set>
 
 #include "io/atomic_file.hpp"
+#include "io/number_text.hpp"
 #include "report/figures.hpp"
 #include "report/gnuplot.hpp"
 #include "report/html.hpp"
@@ -78,7 +79,7 @@ Table models_table(const std::vector<TrainedModel>& models) {
                           model.held ? std::string(to_string(model.held->hold)) : "-",
                           model.held ? std::string(to_string(model.held->target)) : "-",
                           value_of(model, "steps"), value_of(model, "best_step"),
-                          validation == "-" ? validation : fmt::format("{:.4g}", std::stod(validation))});
+                          validation == "-" ? validation : fmt::format("{:.4g}", number_in(validation))});
   }
   return table;
 }

@@ -6,6 +6,8 @@
 #include <filesystem>
 #include <mac/error.hpp>
 
+#include "io/number_text.hpp"
+
 namespace mac {
 
 namespace {
@@ -65,7 +67,7 @@ std::optional<TrainingResult> TrainingRun<T>::finished_model() const {
   if (const auto step = found.provenance.find("best_step"); step != found.provenance.end())
     finished.best_step = std::stoul(step->second);
   if (const auto error = found.provenance.find(validation_key()); error != found.provenance.end())
-    finished.best_validation = std::stod(error->second);
+    finished.best_validation = number_in(error->second);
   return finished;
 }
 

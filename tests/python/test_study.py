@@ -1,6 +1,8 @@
 """Data sets, training and whole studies from Python."""
 
+import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -195,6 +197,23 @@ def test_a_rollout_file_is_read_and_evaluated(folder, model, data):
     np.testing.assert_array_equal(split.true_resolved, mac.read_data(data)["test"].resolved)
     metrics = mac.evaluate([folder / "r.h5", folder / "m.h5"])
     assert set(metrics["models"]) == {"mac", "markov"}
+
+
+def test_numbers_do_not_depend_on_the_locale(tmp_path, folder, model, data):
+    """In a program that was set to a decimal comma, as graphical toolkits do it."""
+    made = shutil.which("localedef") and subprocess.run(["localedef", "-i", "de_DE", "-f", "UTF-8", tmp_path / "de_DE.UTF-8"])
+    if not made or made.returncode != 0:
+        pytest.skip("no German locale can be made")
+    mac.rollout_data(model, data, folder / "locale.h5", threads=1)
+    script = "import locale, json, sys, mac; locale.setlocale(locale.LC_ALL, 'de_DE.UTF-8'); "
+    script += "print(json.dumps(mac.evaluate(sys.argv[1])))"
+    german = subprocess.run(
+        [sys.executable, "-c", script, folder / "locale.h5"],
+        env={**os.environ, "LOCPATH": str(tmp_path)},
+        capture_output=True,
+        check=True,
+    )
+    assert json.loads(german.stdout) == mac.evaluate(folder / "locale.h5")
 
 
 def test_no_stage_overwrites_its_input(tmp_path, folder, model, data):
