@@ -7,6 +7,7 @@
 #include <csignal>
 #include <filesystem>
 #include <nlohmann/json.hpp>
+#include <regex>
 #include <sstream>
 #include <thread>
 
@@ -82,6 +83,18 @@ TEST_F(CommandLine, HasHelpWithAnExampleForEveryCommand) {
     EXPECT_NE(own.output.find("--quiet"), std::string::npos) << command;
   }
   EXPECT_EQ(commands, 11u);
+}
+
+TEST_F(CommandLine, HasEveryOptionInItsReferencePage) {
+  const std::string page = read_bytes(MAC_SOURCE_FOLDER "/docs/cli.md");
+  const std::regex option("\n  (?:-[a-z],)?(--[a-z-]+)");
+  for (const char* command : {"generate", "train", "rollout", "evaluate", "report", "run", "predict",
+                              "export", "diagnose", "diagnose memory", "info", "bench"}) {
+    const std::string help = mac(std::string(command) + " --help").output;
+    for (std::sregex_iterator found(help.begin(), help.end(), option), end; found != end; ++found) {
+      EXPECT_NE(page.find((*found)[1].str()), std::string::npos) << command << " " << (*found)[1];
+    }
+  }
 }
 
 TEST_F(CommandLine, TellsVersionCommitAndFeatures) {
