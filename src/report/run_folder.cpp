@@ -4,7 +4,9 @@
 #include <filesystem>
 #include <fstream>
 #include <mac/error.hpp>
+#include <mac/evaluation.hpp>
 #include <mac/training.hpp>
+#include <set>
 
 #include "io/hdf5.hpp"
 #include "report/style.hpp"
@@ -39,8 +41,34 @@ std::string model_name(const Model& model, const std::string& path, const Experi
     if (plan.file && model_file_name(plan) == fs::path(path).filename()) return plan.name;
   for (const char* key : {"name", "model"})
     if (const auto own = model.provenance.find(key); own != model.provenance.end()) return own->second;
-  const std::string stem = fs::path(path).stem().string();
-  return stem.substr(0, stem.rfind("-seed"));
+  const std::string own = fs::path(path).stem().string();
+  return own.substr(0, own.rfind("-seed"));
+}
+
+std::string stem(const std::string& path) { return fs::path(path).stem().string(); }
+
+/// The files that metrics.json was made from, or all of them: a folder may hold seeds and models of studies
+/// before, which mac run keeps for another time.
+std::vector<std::string> rollouts_of(const fs::path& run) {
+  std::vector<std::string> paths = files_in(run / "rollouts", ".h5");
+  if (!fs::exists(run / "metrics.json")) return paths;
+  std::set<std::string> measured;
+  for (const ModelMetrics& model : read_metrics((run / "metrics.json").string()).models)
+    for (const std::string& file : model.files) measured.insert(stem(file));
+  if (!measured.empty())
+    std::erase_if(paths, [&](const std::string& path) { return !measured.contains(stem(path)); });
+  return paths;
+}
+
+/// Without the times of models and rollouts that are not of this study: {"train models/NAME": seconds, ...}
+void leave_out_others(nlohmann::json& timing, const std::set<std::string>& study) {
+  if (!timing.contains("stages") || !timing["stages"].is_object()) return;
+  auto kept = nlohmann::json::object();
+  for (const auto& [stage, seconds] : timing["stages"].items()) {
+    const fs::path output = stage.substr(stage.find(' ') + 1);
+    if (!output.has_parent_path() || study.contains(output.stem().string())) kept[stage] = seconds;
+  }
+  timing["stages"] = std::move(kept);
 }
 
 bool is_linear_kernel(const std::string& path) {
@@ -62,8 +90,10 @@ Source read_rollouts(const std::vector<std::string>& paths) {
 Source read_run(const std::string& folder) {
   const fs::path run(folder);
   if (!fs::is_directory(run)) throw UsageError("{}: is not a folder that mac run wrote", folder);
-  const std::vector<std::string> paths = files_in(run / "rollouts", ".h5");
+  const std::vector<std::string> paths = rollouts_of(run);
   if (paths.empty()) throw UsageError("{}: has no rollouts/*.h5 to report", folder);
+  std::set<std::string> study;
+  for (const std::string& path : paths) study.insert(stem(path));
   Source source = read_rollouts(paths);
   if (fs::exists(run / "experiment.toml")) {
     source.experiment = Experiment::read((run / "experiment.toml").string());
@@ -78,7 +108,7 @@ Source read_run(const std::string& folder) {
   if (fs::exists(run / "data.h5")) source.data.emplace(DataFile::open((run / "data.h5").string()));
 
   for (const std::string& path : files_in(run / "models", ".safetensors")) {
-    if (path.find(".checkpoint.") != std::string::npos) continue;  // of a training that is not finished
+    if (!study.contains(stem(path))) continue;  // of another study, or a training that is not finished
     Model model = load_model(path);
     const std::string name = model_name(model, path, source.experiment);
     source.models.push_back({name, fs::path(path).filename().string(), std::move(model)});
@@ -88,13 +118,15 @@ Source read_run(const std::string& folder) {
   std::ranges::stable_sort(source.models, {}, by_name(&TrainedModel::name));
   std::ranges::stable_sort(source.histories, {}, by_name(&TrainingHistory::model));
   for (const std::string& path : files_in(run / "models", ".h5"))
-    if (!source.kernel && is_linear_kernel(path)) source.kernel = load_memory_kernel(path);
+    if (!source.kernel && study.contains(stem(path)) && is_linear_kernel(path))
+      source.kernel = load_memory_kernel(path);
 
   source.timing_file = (run / "timing.json").string();
   if (fs::exists(source.timing_file)) {
     std::ifstream stream(source.timing_file);
     source.timing = nlohmann::json::parse(stream, nullptr, false);
     if (!source.timing.is_object()) throw Error("{}: is not a JSON object", source.timing_file);
+    leave_out_others(source.timing, study);
   }
   return source;
 }

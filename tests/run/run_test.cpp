@@ -126,6 +126,19 @@ TEST_F(Run, TrainsEverySeedAndPoolsThem) {
   EXPECT_EQ(result.evaluation.models.front().splits.at("test").trajectories, 9u);
 }
 
+TEST_F(Run, ReportsNothingOfWhatTheFolderHeldBefore) {
+  RunOptions options;
+  options.seeds = {0, 7};
+  run(study, options);
+  const std::string page = folder_.file("run/report.html");
+  EXPECT_NE(read_bytes(page).find("mac-seed7"), std::string::npos);
+  const RunResult result = run(changed("grid = 32", "grid = 32\nviscosity = 0.3"));
+  EXPECT_TRUE(std::filesystem::exists(folder_.file("run/rollouts/mac-seed7.h5"))) << "for another time";
+  EXPECT_EQ(read_bytes(page).find("mac-seed7"), std::string::npos);
+  EXPECT_EQ(read_bytes(page).find("2 seeds"), std::string::npos);
+  EXPECT_EQ(result.evaluation.models.front().files.size(), 1u);
+}
+
 TEST_F(Run, SaysBeforeItStartsWhatIsMissing) {
   const auto message = [&](const std::string& text, RunOptions options = {}) -> std::string {
     try {
