@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <cmath>
+#include <filesystem>
 #include <mac/error.hpp>
 #include <numbers>
 #include <numeric>
@@ -282,6 +283,10 @@ Evaluation evaluate(std::vector<RolloutFile> rollouts) {
     const Experiment& experiment = rollout.experiment;
     check_same_equations(rollout.path, experiment, rollouts.front().path, first);
     if (!collectors.contains(rollout.model)) order.push_back(rollout.model);
+    for (const std::string& before : files[rollout.model])  // twice the same would count as two seeds
+      if (std::error_code absent; std::filesystem::equivalent(before, rollout.path, absent))
+        throw UsageError("{}: is given twice{}", rollout.path,
+                         before == rollout.path ? "" : fmt::format(", also as {}", before));
     files[rollout.model].push_back(rollout.path);
     for (RolloutSplit& split : rollout.splits) {
       trim_to_truth(split, first.system->resolved_size(), first.system->closure_size(), rollout.path);

@@ -1,6 +1,9 @@
 // The two functions of Highway's library that its run-time dispatch calls. Debian has Highway as a shared
 // library only; with these the runtime needs no library beyond libstdc++. MAC's full library links Highway.
 #include <hwy/targets.h>
+#if HWY_ARCH_X86
+#include <cpuid.h>
+#endif
 
 namespace hwy {
 
@@ -13,9 +16,13 @@ int64_t SupportedTargets() {
     return __builtin_cpu_supports("sse4.1") && __builtin_cpu_supports("sse4.2") &&
            __builtin_cpu_supports("pclmul") && __builtin_cpu_supports("aes");
   };
-  const auto has_avx2 = [] {
+  const auto has_f16c = [] {  // which not every clang knows by name
+    unsigned a, b, c, d;
+    return __get_cpuid(1, &a, &b, &c, &d) != 0 && (c & bit_F16C) != 0;
+  };
+  const auto has_avx2 = [&] {
     return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && __builtin_cpu_supports("bmi") &&
-           __builtin_cpu_supports("bmi2") && __builtin_cpu_supports("f16c");
+           __builtin_cpu_supports("bmi2") && has_f16c();
   };
   const auto has_avx3 = [] {
     return __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512vl") &&

@@ -67,6 +67,14 @@ TEST_F(CommandLine, ComparesBesideJsonOnStandardOutput) {
   EXPECT_EQ(run_program("evaluate " + file("markov.h5") + to_stdout).exit_code, 1);
 }
 
+TEST_F(CommandLine, CountsNoRolloutTwice) {
+  generate();
+  ASSERT_EQ(mac("rollout markov --data @/data.h5 -o @/markov.h5").exit_code, 0);
+  const ProgramResult twice = mac("evaluate @/markov.h5 @/./markov.h5");
+  EXPECT_EQ(twice.exit_code, 2);
+  EXPECT_NE(twice.output.find("markov.h5: is given twice, also as"), std::string::npos) << twice.output;
+}
+
 TEST_F(CommandLine, HasHelpWithAnExampleForEveryCommand) {
   const ProgramResult help = run_program("--help");
   EXPECT_EQ(help.exit_code, 0);
