@@ -1,5 +1,9 @@
-execute_process(COMMAND git -C ${SOURCE_DIR} describe --always --abbrev=12 --exclude=* --dirty  # -dirty: and changes
-                OUTPUT_VARIABLE commit OUTPUT_STRIP_TRAILING_WHITESPACE ERROR_QUIET RESULT_VARIABLE status)
+# A tree without a repository of its own may lie inside another one, whose commit says nothing.
+set(status 1)
+if(EXISTS ${SOURCE_DIR}/.git)
+  execute_process(COMMAND git -C ${SOURCE_DIR} describe --always --abbrev=12 --exclude=* --dirty  # -dirty: and changes
+                  OUTPUT_VARIABLE commit OUTPUT_STRIP_TRAILING_WHITESPACE ERROR_QUIET RESULT_VARIABLE status)
+endif()
 if(NOT status EQUAL 0)
   set(commit "unknown")
 endif()

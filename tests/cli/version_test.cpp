@@ -31,5 +31,17 @@ TEST(Version, SaysThatTheTreeHasChangesOnTopOfTheCommit) {
   EXPECT_EQ(commit(), hash + "-dirty");
 }
 
+TEST(Version, IsNotThatOfARepositoryAround) {
+  const ScratchFolder folder;
+  const std::string around = folder.path().string(), tree = folder.file("tree");
+  ASSERT_EQ(run_command("mkdir " + tree + " && git init -q " + around + " && git -C " + around +
+                        " -c user.name=a -c user.email=a@b commit -q --allow-empty -m first")
+                .exit_code,
+            0);
+  run_command("cmake -DSOURCE_DIR=" + tree + " -DVERSION=1 -DOUTPUT=" + folder.file("version.cpp") +
+              " -P " MAC_SOURCE_FOLDER "/cmake/write_version.cmake");
+  EXPECT_NE(read_bytes(folder.file("version.cpp")).find("\"unknown\""), std::string::npos);
+}
+
 }  // namespace
 }  // namespace mac::test

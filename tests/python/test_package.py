@@ -2,8 +2,10 @@
 
 import inspect
 import os
+import shutil
 import subprocess
 import sys
+import tarfile
 from pathlib import Path
 
 import mac
@@ -29,6 +31,24 @@ def test_pip_installs_it_offline(tmp_path):
     assert found.stdout.split() == [mac.__version__, str(tmp_path / "site/mac/__init__.py")], found.stderr
     for name in ["py.typed", "_mac.pyi"]:
         assert (tmp_path / "site/mac" / name).exists()
+
+
+def test_a_source_distribution_has_what_cmake_needs(tmp_path):
+    copy = tmp_path / "source"
+    copy.mkdir()
+    for name in ["pyproject.toml", "setup.py", "README.md", "MANIFEST.in", "CMakeLists.txt"]:
+        shutil.copy(ROOT / name, copy / name)
+    for name in ["bindings", "cmake", "include", "src", "zoo"]:
+        shutil.copytree(ROOT / name, copy / name)
+    done = subprocess.run(
+        [sys.executable, "setup.py", "-q", "sdist", "-d", tmp_path], cwd=copy, capture_output=True, text=True
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    (archive,) = tmp_path.glob("*.tar.gz")
+    with tarfile.open(archive) as file:
+        packed = {name.partition("/")[2] for name in file.getnames()}
+    needed = {str(path.relative_to(copy)) for name in ["cmake", "include", "src", "bindings"] for path in (copy / name).rglob("*.*")}
+    assert not {"CMakeLists.txt", "zoo/burgers-mac.safetensors", *needed} - packed
 
 
 def test_everything_public_is_documented_and_typed():
