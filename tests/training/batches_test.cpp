@@ -2,7 +2,9 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
+#include <numbers>
 #include <set>
 
 #include "training/normalise.hpp"
@@ -43,6 +45,14 @@ TEST_F(Batches, AreAFunctionOfSeedAndStep) {
   EXPECT_NE(a.resolved, other.at(20).resolved);
   const std::vector<double> before = a.resolved;
   EXPECT_NE(before, straight.at(21).resolved);
+}
+
+TEST_F(Batches, GoOnFromStageToStage) {
+  stage.noise_from = 0, stage.noise_to = 1;
+  const TrainingData source = data();
+  BatchStream first(source, system(), stage, 3, 0, 1), second(source, system(), stage, 3, 7, 1);
+  EXPECT_EQ(second.at(0).resolved, first.at(7).resolved);
+  EXPECT_EQ(second.at(0).noise, first.at(7).noise);
 }
 
 TEST_F(Batches, AreTheSameFromMemoryAndFromTheFile) {
@@ -118,6 +128,38 @@ TEST(Augmentation, TurnsSolutionsIntoSolutions) {
         EXPECT_NEAR(image[v], rate[v], 1e-13 * (1 + std::abs(rate[v]))) << name << " " << v;  // rounding
     }
   }
+}
+
+TEST(Augmentation, DrawsFromTheWholeGroup) {
+  const auto burgers = system_named("burgers"), lorenz = system_named("lorenz96");
+  std::set<int> quarters;  // of the circle, the reflected one apart
+  std::set<std::size_t> shifts;
+  for (std::uint32_t i = 0; i < 200; ++i) {
+    RandomStream a(1, Purpose::augmentation, i), b(1, Purpose::augmentation, i);
+    const auto element = Augmentation(*burgers).draw(a);
+    quarters.insert(static_cast<int>(element.angle / (std::numbers::pi / 2)) + (element.reflected ? 4 : 0));
+    shifts.insert(Augmentation(*lorenz).draw(b).shift);
+  }
+  EXPECT_EQ(quarters, (std::set<int>{0, 1, 2, 3, 4, 5, 6, 7}));
+  EXPECT_EQ(shifts, (std::set<std::size_t>{0, 1, 2, 3, 4, 5, 6, 7}));
+}
+
+TEST(SymmetryGroups, HoldTheVariablesThatASymmetryMixes) {
+  using Groups = std::vector<std::size_t>;
+  EXPECT_EQ(symmetry_groups(*system_named("burgers"), 6), (Groups{0, 1, 2, 0, 1, 2}));
+  EXPECT_EQ(symmetry_groups(*system_named("lorenz96"), 8), Groups(8, 0));
+  EXPECT_EQ(symmetry_groups(*system_named("power_grid"), 3), (Groups{0, 1, 2}));
+}
+
+TEST_F(Batches, OfMeansAreNormalisedByMeans) {
+  const Normalisation fit = fit_normalisation(split, system(), Scaling::max_abs, Target::mean, split.times());
+  std::vector<double> largest(6), means((split.times() - 1) * 6);
+  for (std::size_t i = 0; i < split.trajectories(); ++i) {
+    split.read_closure_mean(i, 0, split.times() - 1, means.data());
+    for (std::size_t k = 0; k < means.size(); ++k)
+      largest[k % 6] = std::max(largest[k % 6], std::abs(means[k]));
+  }
+  EXPECT_EQ(fit.output_scale, largest);
 }
 
 TEST_F(Batches, AreNormalisedByTheirTrainingData) {

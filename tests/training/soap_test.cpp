@@ -2,8 +2,11 @@
 
 #include <gtest/gtest.h>
 
+#include <Eigen/Core>
+#include <algorithm>
 #include <cmath>
 #include <mac/random.hpp>
+#include <numeric>
 
 namespace mac::test {
 namespace {
@@ -73,6 +76,75 @@ TEST(Soap, KeepsItsBasesOrthonormalWhateverTheGradients) {
             ASSERT_NEAR(form(soap.bases.data() + at, nullptr, soap.bases.data() + at, n, i, j), i == j,
                         1e-13);
     for (const double p : parameters) ASSERT_TRUE(std::isfinite(p));
+  }
+}
+
+/// A row-major matrix in an array.
+using Rows = Eigen::Matrix<double, Eigen::Dynamic, Eigen::Dynamic, Eigen::RowMajor>;
+Rows rows_of(const std::vector<double>& numbers, std::size_t at, std::size_t m, std::size_t n) {
+  return Eigen::Map<const Rows>(numbers.data() + at, static_cast<Eigen::Index>(m),
+                                static_cast<Eigen::Index>(n));
+}
+
+/// The columns of a basis by falling Rayleigh quotient.
+std::vector<Eigen::Index> by_eigenvalue(const Rows& basis, const Rows& covariance) {
+  const Eigen::VectorXd quotient = (basis.transpose() * covariance * basis).diagonal();
+  std::vector<Eigen::Index> order(static_cast<std::size_t>(quotient.size()));
+  std::iota(order.begin(), order.end(), Eigen::Index{0});
+  std::ranges::stable_sort(order, std::ranges::greater{}, [&](Eigen::Index j) { return quotient[j]; });
+  return order;
+}
+
+TEST(Soap, TakesTheStepsOfItsFormulas) {
+  constexpr double decay = 0.1, lr = 1e-2;
+  const std::size_t count = parameter_count(shape);
+  Soap<double> soap(shape, decay, 1);
+  std::vector<double> parameters = normal_numbers(count, 1);
+  struct Moments {
+    Rows M, V, L, R;
+  };
+  std::vector<Moments> moments;
+  for (const Bases& b : bases_of(shape)) {
+    const auto m = static_cast<Eigen::Index>(b.m), n = static_cast<Eigen::Index>(b.n);
+    moments.push_back({Rows::Zero(m, n), Rows::Zero(m, n), Rows::Zero(m, m), Rows::Zero(n, n)});
+  }
+  for (std::uint64_t step = 1; step <= 32; ++step) {
+    const double beta1 = step < 10 ? 0.9 : 0.85, n = static_cast<double>(step);
+    const std::vector<double> gradient = normal_numbers(count, 100 + step), before = parameters,
+                              bases = soap.bases;
+    soap.step(parameters, gradient, lr, beta1);
+    std::size_t i = 0;
+    for (const Bases& b : bases_of(shape)) {
+      auto& [M, V, L, R] = moments[i++];
+      const Rows G = rows_of(gradient, b.offset, b.m, b.n), P = rows_of(bases, b.P, b.m, b.m),
+                 Q = rows_of(bases, b.Q, b.n, b.n);
+      M += (1 - beta1) * (G - M);
+      V = 0.99 * V + 0.01 * (P.transpose() * G * Q).cwiseAbs2();
+      const Rows root = (V / (1 - std::pow(0.99, n))).cwiseSqrt().array() + 1e-8;
+      const Rows W =
+          (1 - lr * decay) * rows_of(before, b.offset, b.m, b.n) -
+          lr / (1 - std::pow(beta1, n)) * P * (P.transpose() * M * Q).cwiseQuotient(root) * Q.transpose();
+      // Rounding, where a second moment is small beside its neighbours.
+      ASSERT_LT((W - rows_of(parameters, b.offset, b.m, b.n)).cwiseAbs().maxCoeff(), 1e-11) << step;
+
+      L = 0.95 * L + 0.05 * G * G.transpose();
+      R = 0.95 * R + 0.05 * G.transpose() * G;
+      if (step != 1 && step % 10 != 0) {
+        ASSERT_EQ(rows_of(soap.bases, b.P, b.m, b.m), P);
+        continue;
+      }
+      const auto rows = by_eigenvalue(P, L), columns = by_eigenvalue(Q, R);
+      V = V(rows, columns).eval();
+      for (const auto& [basis, covariance, order, at] :
+           {std::tuple{&P, &L, &rows, b.P}, {&Q, &R, &columns, b.Q}}) {
+        const auto size = static_cast<std::size_t>(covariance->rows());
+        const Rows turned = rows_of(soap.bases, at, size, size).transpose() * *covariance *
+                            (*basis)(Eigen::all, *order);  // the triangle of a QR decomposition
+        ASSERT_LT(Rows(turned.triangularView<Eigen::StrictlyLower>()).cwiseAbs().maxCoeff(),
+                  1e-13 * covariance->norm())
+            << step;
+      }
+    }
   }
 }
 

@@ -29,5 +29,12 @@ TEST(ValidationPieces, AreSharedByTrajectoriesAndNeverRepeatAStart) {
   }
 }
 
+TEST(ValidationPieces, AreAsManyAsAskedForWhereTheyDontDivideEvenly) {
+  const auto pieces = spread_pieces(3, 100, 5);
+  ASSERT_EQ(pieces.size(), 5u);
+  EXPECT_EQ(pieces.front().trajectory, 0u);
+  EXPECT_EQ(pieces.back().trajectory, 2u);
+}
+
 }  // namespace
 }  // namespace mac::test

@@ -1,0 +1,157 @@
+// Which weights a training ends with, and what it ends by.
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <mac/error.hpp>
+#include <mac/evaluation.hpp>
+#include <mac/rollout.hpp>
+
+#include "training/descent.hpp"
+#include "training/normalise.hpp"
+#include "training/small_training.hpp"
+#include "training/training_run.hpp"
+#include "training/validation.hpp"
+
+namespace mac::test {
+namespace {
+
+Model trained(const std::string& training, const ScratchFolder& folder) {
+  trained_bytes(training, folder.file("m.safetensors"));
+  return load_model(folder.file("m.safetensors"));
+}
+
+// Learns, then shakes what it has learned.
+const std::string learn_and_shake =
+    "[[training.stages]]\nsteps = 60\n"
+    "[[training.stages]]\nsteps = 20\nmax_lr = 3\ndiv_factor = 1\nfinal_div_factor = 1\n";
+
+TEST(Selection, KeepsTheWeightsWhoseRolloutsEvaluateBest) {
+  const ScratchFolder folder;
+  const Model model = trained(learn_and_shake, folder);
+  EXPECT_LE(std::stoul(model.provenance.at("best_step")), 60u);
+  const DataFile data = DataFile::open(small_data());
+  rollout(*make_network_closure(model, "mac", *model.held), data, folder.file("r.h5"),
+          {{"validation"}, 1, true});
+  std::vector<RolloutFile> files;
+  files.push_back(RolloutFile::open(folder.file("r.h5")));
+  const SplitMetrics metrics = evaluate(std::move(files)).models.front().splits.at("validation");
+  double mean = 0;
+  for (const MeanStd& error : metrics.intervals.front().resolved) mean += error.mean / 6;
+  // The same arithmetic; the mean is taken in another order.
+  EXPECT_NEAR(std::stod(model.provenance.at("validation_rollout_error")), mean, 1e-12 * mean);
+}
+
+TEST(Selection, DoesNotCompareTheLossesOfTwoStages) {
+  const ScratchFolder folder;
+  // The root of a mean square below one is larger than the mean square: the second stage looks worse.
+  const Model model = trained(
+      "select = 'loss'\n[[training.stages]]\nsteps = 60\nloss_weights = 'none'\n"
+      "[[training.stages]]\nsteps = 10\nloss_weights = 'relative'\n",
+      folder);
+  EXPECT_GT(std::stoul(model.provenance.at("best_step")), 60u);
+}
+
+TEST(Selection, ByLossLooksAtWindowsOfAllTrajectories) {
+  /// Notes the batch that it is asked for.
+  struct Spy final : Loss<double> {
+    double evaluate(const double*, const Batch& asked, double*) override {
+      batch = asked;
+      return 0;
+    }
+    Batch batch;
+  };
+  const DataFile data = DataFile::open(small_data());
+  const DataSplit split = data.split("validation");
+  StagePlan stage;
+  stage.window = 6;
+  Spy spy;
+  LossValidation(split, Target::instant, stage, split.times(), 4).error<double>(nullptr, spy);
+  const std::size_t starts = split.times() - 5, windows = 3 * starts;
+  ASSERT_EQ(spy.batch.count, 4u);
+  for (std::size_t i = 0; i < 4; ++i) {
+    const std::size_t window = i * windows / 4;
+    std::vector<double> expected(6 * 6);
+    split.read_resolved(window / starts, window % starts, 6, expected.data());
+    EXPECT_TRUE(std::equal(expected.begin(), expected.end(),
+                           spy.batch.resolved.begin() + static_cast<std::ptrdiff_t>(i * 36)));
+  }
+}
+
+TEST(Horizon, IsAsGoodAsDataThatEndThere) {
+  const ScratchFolder folder;
+  std::string text = small_experiment("select = 'last'\n");
+  const std::string whole = "[data.train]\ntrajectories = 12\nhorizon = 1\n",
+                    part = "[data.train]\ntrajectories = 12\nhorizon = 0.4\n";
+  const Experiment experiment =
+      Experiment::parse(text.replace(text.find(whole), whole.size(), part), "small.toml");
+  generate(experiment, folder.file("part.h5"), {1, true});
+  const Model ends = train(experiment, experiment.models.at(0), DataFile::open(folder.file("part.h5")),
+                           folder.file("part.safetensors"), {1, true, false})
+                         .model;
+  const Model model = trained("select = 'last'\nhorizon = 0.4\n", folder);
+  EXPECT_EQ(model.normalisation.input_scale, ends.normalisation.input_scale);
+  EXPECT_EQ(model.parameters, ends.parameters);
+}
+
+TEST(Averaging, ForgetsFastWhileItIsYoung) {
+  EXPECT_DOUBLE_EQ(newest_share(0.99, 1), 10.0 / 11);
+  EXPECT_DOUBLE_EQ(newest_share(0.99, 10), 0.5);
+  EXPECT_DOUBLE_EQ(newest_share(0.9, 1000), 0.1);
+}
+
+TEST(Averaging, GoesOnInTheNextStage) {
+  const ScratchFolder folder;
+  // The second stage does not move the weights, so that the average comes closer to them by known factors.
+  const std::string still = "[[training.stages]]\nsteps = 5\nmax_lr = 1e-30\n";
+  const std::string begin = "precision = 'float64'\nselect = 'last'\n";
+  const std::string move = "[[training.stages]]\nsteps = 20\n";
+  const auto parameters = [&](const std::string& averaging, const std::string& stages) {
+    std::string all = small_experiment(begin + stages);
+    const std::string usual = "averaging = 0.9";
+    const Experiment experiment =
+        Experiment::parse(all.replace(all.find(usual), usual.size(), averaging), "small.toml");
+    return train(experiment, experiment.models.at(0), DataFile::open(small_data()),
+                 folder.file("m.safetensors"), {1, true, false})
+        .model.parameters;
+  };
+  const auto weights = parameters("averaging = 0", move), young = parameters("averaging = 0.9", move),
+             old = parameters("averaging = 0.9", move + still);
+  double left = 1;
+  for (std::size_t n = 21; n <= 25; ++n) left *= 1 - newest_share(0.9, n);
+  for (std::size_t i = 0; i < weights.size(); ++i)
+    EXPECT_NEAR(old[i], weights[i] + left * (young[i] - weights[i]), 1e-14);  // rounding
+}
+
+TEST(Training, StepsAlongTheClippedGradient) {
+  const ScratchFolder folder;
+  // A gradient far below Adam's epsilon moves nothing.
+  const Model model = trained(
+      "precision = 'float64'\nselect = 'last'\noptimiser = 'adamw'\nweight_decay = 0\nclip = 1e-20\n"
+      "[models.training]\naveraging = 0\n",
+      folder);
+  const std::vector<double> initial = initial_parameters(model.shape, 0);
+  for (std::size_t i = 0; i < initial.size(); ++i) EXPECT_NEAR(model.parameters[i], initial[i], 1e-12);
+}
+
+TEST(Explosion, IsMeasuredByTheFirstLossOfTheStage) {
+  const ScratchFolder folder;
+  const Experiment experiment = Experiment::parse(small_experiment(), "small.toml");
+  const DataFile data = DataFile::open(small_data());
+  const Normalisation normalisation =
+      fit_normalisation(data.split("train"), *experiment.system, Scaling::per_mode, Target::instant, 21);
+  TrainingRun<float> run(experiment, experiment.models.at(0), data, normalisation,
+                         folder.file("m.safetensors"), false);
+  const auto count = [&](double loss, bool first) { run.count_step({loss, 1}, 1e-3, first); };
+  count(1, true);
+  count(9e3, false);
+  EXPECT_TRUE(run.open());
+  count(5, true);  // a stage with another loss
+  count(4e4, false);
+  EXPECT_TRUE(run.open());
+  count(6e4, false);
+  EXPECT_FALSE(run.open());
+  EXPECT_NE(run.failure.find("at step 5 (loss 60000"), std::string::npos) << run.failure;
+}
+
+}  // namespace
+}  // namespace mac::test
