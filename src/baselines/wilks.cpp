@@ -5,6 +5,7 @@
 // e_k = 0 at the start, held over each step with the polynomial. The coefficients are least squares over all
 // k and all times of the training split, sigma is the residual's standard deviation and phi its
 // autocorrelation at a lag of one step.
+#include <algorithm>
 #include <cmath>
 #include <mac/baselines.hpp>
 #include <mac/random.hpp>
@@ -104,7 +105,8 @@ WilksFit fit_wilks(const DataFile& data, std::uint64_t seed) {
   });
   wilks.sigma = std::sqrt(squares / count);
   if (pairs == 0 || !(squares > 0)) throw Error("{}: too few training times for Wilks' noise", data.path());
-  wilks.phi = products / pairs / (squares / count);
+  // Over few times the quotient of two means may exceed what a correlation can be.
+  wilks.phi = std::clamp(products / pairs / (squares / count), -1.0, 1.0);
   return wilks;
 }
 

@@ -46,8 +46,9 @@ Trajectory simulate(FullSolver& solver, const SplitPlan& split, const DataPlan& 
   for (std::size_t t = 0; t <= split.intervals; ++t) {
     const auto resolved = std::span(out.resolved).subspan(t * d, d);
     solver.resolved(resolved);
-    solver.closure(std::span(out.closure).subspan(t * c, c));
-    if (!all_finite(resolved))
+    const auto closure = std::span(out.closure).subspan(t * c, c);
+    solver.closure(closure);
+    if (!all_finite(resolved) || !all_finite(closure))
       throw Error("the {} solver blew up in trajectory {} of split {} before t = {:g}; try a smaller dt",
                   system.name(), index, split.name, static_cast<double>(t) * data.closure_step());
     if (t == split.intervals) break;

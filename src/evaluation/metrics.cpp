@@ -71,7 +71,7 @@ Series running_l2(const Pair& pair, std::size_t times) {
 }
 
 /// sum <X, X~> / ( sum |X|^2 sum |X~|^2 )^(1/2) over j <= i. Centred: about the running means of each
-/// variable.
+/// variable; sums are then taken around the first true state, so that large means cost no digits.
 Series running_correlation(const Pair& pair, std::size_t times, bool centred) {
   const std::size_t width = pair.width;
   std::vector<double> sum_x(width), sum_p(width);
@@ -80,15 +80,20 @@ Series running_correlation(const Pair& pair, std::size_t times, bool centred) {
   for (std::size_t t = 0; t < times; ++t) {
     double mean_xx = 0, mean_pp = 0, mean_xp = 0;  // sums of products of the running sums
     for (std::size_t v = 0; v < width; ++v) {
-      const double x = pair.true_value(t, v), p = pair.predicted[t * width + v];
+      const double origin = centred ? pair.true_value(0, v) : 0.0;
+      const double x = pair.true_value(t, v) - origin, p = pair.predicted[t * width + v] - origin;
       xx += x * x, pp += p * p, xp += x * p;
       sum_x[v] += x, sum_p[v] += p;
       mean_xx += sum_x[v] * sum_x[v], mean_pp += sum_p[v] * sum_p[v], mean_xp += sum_x[v] * sum_p[v];
     }
     const double weight = centred ? 1 / static_cast<double>(t + 1) : 0.0;
     const double var_x = xx - weight * mean_xx, var_p = pp - weight * mean_pp, cov = xp - weight * mean_xp;
-    // At the first time a centred correlation is 0/0: both have no spread yet and agree.
-    series[t] = var_x > 0 && var_p > 0 ? cov / std::sqrt(var_x * var_p) : 1.0;
+    // At the first time a centred correlation is 0/0: both have no spread yet and agree. What stands still
+    // beside something that moves tells nothing about it.
+    if (var_x > 0 && var_p > 0)
+      series[t] = cov / std::sqrt(var_x * var_p);
+    else
+      series[t] = var_x > 0 || var_p > 0 ? 0.0 : 1.0;
   }
   return series;
 }

@@ -7,11 +7,14 @@ namespace mac {
 
 namespace {
 
-constexpr std::size_t capacity = 64;
+// Room for resolved variables on the stack: as much as a Lorenz '96 ring or a set of Fourier modes may need,
+// of which most need little.
+constexpr std::size_t capacity = 64, largest_capacity = 4096;
 
 CoupledRk4 coupled_rk4(const System& system, double dt, HeldClosure held) {
   const std::size_t d = system.resolved_size();
-  if (d > capacity) throw Error("coupled_step handles at most {} resolved variables, not {}", capacity, d);
+  if (d > largest_capacity)
+    throw Error("coupled_step handles at most {} resolved variables, not {}", largest_capacity, d);
   const auto targets = system.closure_targets();
   return {d, targets.size(), targets.data(), dt, held.hold == Hold::linear, held.target == Target::mean};
 }
@@ -21,7 +24,11 @@ CoupledRk4 coupled_rk4(const System& system, double dt, HeldClosure held) {
 void coupled_step(const System& system, double dt, HeldClosure held, const double* closure,
                   const double* previous, double* y) {
   const auto rhs = [&](const double* at, double* rate) { system.reduced_rhs(at, rate); };
-  coupled_rk4(system, dt, held).step<capacity>(rhs, closure, previous, y);
+  const CoupledRk4 rk4 = coupled_rk4(system, dt, held);
+  if (rk4.d <= capacity)
+    rk4.step<capacity>(rhs, closure, previous, y);
+  else
+    rk4.step<largest_capacity>(rhs, closure, previous, y);
 }
 
 void coupled_step_adjoint(const System& system, double dt, HeldClosure held, const double* closure,
@@ -31,8 +38,11 @@ void coupled_step_adjoint(const System& system, double dt, HeldClosure held, con
   const auto add_vjp = [&](const double* at, const double* adjoint, double* grad) {
     system.reduced_rhs_vjp(at, adjoint, grad);
   };
-  coupled_rk4(system, dt, held)
-      .adjoint<capacity>(rhs, add_vjp, closure, previous, y, d_next, d_y, d_closure, d_previous);
+  const CoupledRk4 rk4 = coupled_rk4(system, dt, held);
+  if (rk4.d <= capacity)
+    rk4.adjoint<capacity>(rhs, add_vjp, closure, previous, y, d_next, d_y, d_closure, d_previous);
+  else
+    rk4.adjoint<largest_capacity>(rhs, add_vjp, closure, previous, y, d_next, d_y, d_closure, d_previous);
 }
 
 }  // namespace mac

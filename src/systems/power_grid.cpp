@@ -1,19 +1,24 @@
 // The 3-bus DeMarco–Zheng power grid:
 //
-//   d omega1/dt = -D1/M1 omega1 + (g2 + g3)/M1        g2 = b1 V1 V2 sin alpha2 + b3 V2 V3 sin(alpha2 -
-//   alpha3) + P2 d omega2/dt = -D2/M2 omega2 - g2/M2               g3 = b2 V1 V3 sin alpha3 + b3 V2 V3
-//   sin(alpha3 - alpha2) + P3 d alpha2/dt = -omega1 + omega2                    gV = (b2 + b3) V3 - b2 V1 cos
-//   alpha3 d alpha3/dt = -omega1 - g3/D3                          - b3 V2 cos(alpha3 - alpha2) + Q3/V3 d
-//   V3/dt     = -gV/epsilon
+//   d omega1/dt = -D1/M1 omega1 + (g2 + g3)/M1
+//   d omega2/dt = -D2/M2 omega2 - g2/M2
+//   d alpha2/dt = -omega1 + omega2
+//   d alpha3/dt = -omega1 - g3/D3
+//   d V3/dt     = -gV/epsilon
+//
+//   g2 = b1 V1 V2 sin alpha2 + b3 V2 V3 sin(alpha2 - alpha3) + P2
+//   g3 = b2 V1 V3 sin alpha3 + b3 V2 V3 sin(alpha3 - alpha2) + P3
+//   gV = (b2 + b3) V3 - b2 V1 cos alpha3 - b3 V2 cos(alpha3 - alpha2) + Q3/V3
 //
 // resolved: omega1 omega2 alpha2; reduced: alpha3 = alpha3_0, V3 = V3_0; closure: what then is missing from
 // the equations of omega1 and omega2. RK4. Paper: dt = 5e-5, saved every 20 steps.
 //
-// E = (M1 omega1^2 + M2 omega2^2)/2 - b1 V1 V2 cos alpha2 - b2 V1 V3 cos alpha3 - b3 V2 V3 cos(alpha2 -
-// alpha3)
-//     + (b2 + b3) V3^2/2 + Q3 ln V3 + P2 alpha2 + P3 alpha3
-// has the gradient (M1 omega1, M2 omega2, g2, g3, gV), so dE/dt = -D1 omega1^2 - D2 omega2^2 - g3^2/D3 -
-// gV^2/epsilon.
+//   E = (M1 omega1^2 + M2 omega2^2)/2 + (b2 + b3) V3^2/2 + Q3 ln V3 + P2 alpha2 + P3 alpha3
+//       - b1 V1 V2 cos alpha2 - b2 V1 V3 cos alpha3 - b3 V2 V3 cos(alpha2 - alpha3)
+//
+// has the gradient (M1 omega1, M2 omega2, g2, g3, gV), so
+//
+//   dE/dt = -D1 omega1^2 - D2 omega2^2 - g3^2/D3 - gV^2/epsilon.
 #include <Eigen/Dense>
 #include <array>
 #include <cmath>

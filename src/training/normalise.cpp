@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <mac/error.hpp>
+#include <span>
 
 namespace mac {
 
@@ -78,6 +79,15 @@ Scale fit(const Statistics& statistics, Scaling scaling, const System& system) {
   return out;
 }
 
+/// rows (times, names) of a trajectory, from the first time on
+void check_finite(std::span<const double> rows, const std::vector<std::string>& names, const DataSplit& split,
+                  std::size_t trajectory) {
+  for (std::size_t k = 0; k < rows.size(); ++k)
+    if (!std::isfinite(rows[k]))
+      throw Error("split {}: {} is {} in trajectory {} at t = {:g}", split.name(), names[k % names.size()],
+                  rows[k], trajectory, split.time()[k / names.size()]);
+}
+
 void check(const std::vector<double>& scale, const std::vector<std::string>& names) {
   for (std::size_t v = 0; v < scale.size(); ++v)
     if (!(scale[v] > 0) || !std::isfinite(scale[v]))
@@ -98,6 +108,19 @@ std::vector<std::size_t> symmetry_groups(const System& system, std::size_t compo
   return group;
 }
 
+void check_finite(const DataSplit& split, const System& system) {
+  const std::size_t times = split.times();
+  std::vector<double> rows(times * std::max(split.resolved_size(), split.closure_size()));
+  for (std::size_t i = 0; i < split.trajectories(); ++i) {
+    split.read_resolved(i, 0, times, rows.data());
+    check_finite({rows.data(), times * split.resolved_size()}, system.resolved_names(), split, i);
+    split.read_closure(i, 0, times, rows.data());
+    check_finite({rows.data(), times * split.closure_size()}, system.closure_names(), split, i);
+    split.read_closure_mean(i, 0, times - 1, rows.data());
+    check_finite({rows.data(), (times - 1) * split.closure_size()}, system.closure_names(), split, i);
+  }
+}
+
 Normalisation fit_normalisation(const DataSplit& train, const System& system, Scaling scaling, Target target,
                                 std::size_t times) {
   const std::size_t d = train.resolved_size(), c = train.closure_size();
@@ -106,6 +129,7 @@ Normalisation fit_normalisation(const DataSplit& train, const System& system, Sc
   for (std::size_t i = 0; i < train.trajectories(); ++i) {
     rows.resize(times * d);
     train.read_resolved(i, 0, times, rows.data());
+    check_finite(rows, system.resolved_names(), train, i);
     resolved.add(rows);
     if (target == Target::instant) {
       rows.resize(times * c);
@@ -114,6 +138,7 @@ Normalisation fit_normalisation(const DataSplit& train, const System& system, Sc
       rows.resize((times - 1) * c);
       train.read_closure_mean(i, 0, times - 1, rows.data());
     }
+    check_finite(rows, system.closure_names(), train, i);
     closure.add(rows);
   }
   const Scale input = fit(resolved, scaling, system), output = fit(closure, scaling, system);

@@ -10,8 +10,11 @@ namespace mac {
 /// Components that the system's symmetries turn into each other (a Fourier mode, a ring) share a number.
 std::vector<std::size_t> symmetry_groups(const System& system, std::size_t components);
 
+/// Error that says which number of the split is not finite, if one is.
+void check_finite(const DataSplit& split, const System& system);
+
 /// From the first `times` saved times of every trajectory of the split; the closure is that of the target.
-/// One pass over the file: memory is one trajectory.
+/// One pass over the file: memory is one trajectory. Numbers that are not finite are an Error.
 Normalisation fit_normalisation(const DataSplit& train, const System& system, Scaling scaling, Target target,
                                 std::size_t times);
 

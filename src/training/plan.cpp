@@ -155,6 +155,11 @@ TrainingPlan read_plan(const ConfigTable& experiment, const ConfigTable& model, 
   std::vector<ConfigTable> stages;
   for (const auto& source : {shared, own})
     if (source && source->has("stages")) stages = source->tables("stages");
+  if (draft.plan.validation_horizon > 0 &&
+      std::lround(draft.plan.validation_horizon / data.closure_step()) < 1)
+    (own ? *own : *shared)
+        .fail("validation_horizon", fmt::format("is {}, less than a step of the closure, {}",
+                                                draft.plan.validation_horizon, data.closure_step()));
   for (const ConfigTable& table : stages) {
     StagePlan stage = draft.stage;
     read_stage(table, stage);

@@ -75,6 +75,7 @@ class Trainer {
       throw UsageError("{}: has no validation split to select the weights by; say select = \"last\"",
                        data.path());
     validation_.emplace(data.split("validation"));
+    check_finite(*validation_, *experiment.system);
     if (plan_.select == Selection::rollout) {
       const double horizon = plan_.validation_horizon > 0 ? plan_.validation_horizon : longest_horizon(plan_);
       rollouts_.emplace(*validation_, usable_times(*validation_, horizon, step_size()) - 1,

@@ -121,6 +121,52 @@ TEST_F(Lorenz96Baselines, RefuseDataOfAnotherSystem) {
                UsageError);
 }
 
+TEST(Wilks, TakesTheAutocorrelationWithinTrajectories) {
+  const ScratchFolder folder;
+  generate(
+      Experiment::parse("[system]\nname = 'lorenz96'\nwarmup_steps = 500\n[data]\ndt = 0.005\nstride = 2\n"
+                        "[data.train]\ntrajectories = 20\nhorizon = 0.1\n",
+                        "lorenz96.toml"),
+      folder.file("data.h5"), {1, true});
+  const DataFile data = DataFile::open(folder.file("data.h5"));
+  const DataSplit train = data.split("train");
+  const WilksFit fit = fit_wilks(data, 1);
+  double squares = 0, products = 0;
+  for (std::size_t i = 0; i < 20; ++i) {
+    std::vector<double> x(10 * 8), u(10 * 8), residual(10 * 8);
+    train.read_resolved(i, 0, 10, x.data());
+    train.read_closure(i, 0, 10, u.data());
+    for (std::size_t k = 0; k < 80; ++k) {
+      residual[k] = u[k];
+      for (std::size_t p = 0; p < 5; ++p)
+        residual[k] -= fit.coefficients[p] * std::pow(x[k], static_cast<double>(p));
+      squares += residual[k] * residual[k];
+      if (k >= 8) products += residual[k] * residual[k - 8];
+    }
+  }
+  const double sigma = std::sqrt(squares / (20 * 80));
+  EXPECT_NEAR(fit.sigma, sigma, 1e-9);
+  EXPECT_NEAR(fit.phi, products / (20 * 72) / (sigma * sigma), 1e-9);  // powers of x lose some digits
+}
+
+TEST(Wilks, HasAnAutocorrelationOfAtMostOneHoweverShortTheData) {
+  // Fifth differences are what no quartic explains. Over three times they rise and fall again, so that the
+  // mean of two products, 1.5, exceeds that of three squares, 1.42.
+  const ScratchFolder folder;
+  const std::vector<double> difference{1, -5, 10, -10, 5, -1}, size{1, 1.5, 1, 1};
+  std::vector<double> x, u;
+  for (const double s : size)
+    for (std::size_t k = 0; k < 6; ++k) x.push_back(static_cast<double>(k)), u.push_back(s * difference[k]);
+  const Experiment experiment = Experiment::parse(
+      "[system]\nname = 'lorenz96'\nN = 6\n[data]\ndt = 0.01\n[data.train]\ntrajectories = 1\nhorizon = "
+      "0.03\n",
+      "lorenz96.toml");
+  write_data(experiment, {{"train", x, u, std::span(u).first(18)}}, folder.file("data.h5"));
+  const WilksFit fit = fit_wilks(DataFile::open(folder.file("data.h5")), 1);
+  EXPECT_NEAR(fit.sigma, std::sqrt(252.0 / 6 * 4.25 / 3), 1e-9);  // 252 squares of the differences
+  EXPECT_EQ(fit.phi, 1);
+}
+
 TEST(CyclicBaselines, AreRefusedForASystemWithoutARing) {
   const ScratchFolder folder;
   generate(Experiment::parse("[system]\nname = 'burgers'\ngrid = 64\n[data]\ndt = 1e-3\n[data.train]\n"

@@ -66,6 +66,22 @@ TEST(MemoryKernel, StartsAtThePublishedDigits) {
   }
 }
 
+TEST(MemoryKernel, TakesSmallerSolverStepsWhereItsOwnAreUnstable) {
+  // Diffusion on 128 points allows dt = 6.8e-3.
+  const auto system = make("name = 'burgers'");
+  const auto kernel = [&](double step) {
+    MemoryKernelOptions options = short_kernel(1, 0.64);
+    options.step = step;
+    return compute_memory_kernel(*system, options);
+  };
+  const MemoryKernel coarse = kernel(0.02), fine = kernel(0.005);
+  EXPECT_EQ(coarse.grid, 128u);
+  for (std::size_t nu = 0; nu < coarse.functions(); ++nu)
+    for (std::size_t j = 0; j < 6; ++j)
+      for (std::size_t t = 0; t < coarse.times; ++t)
+        EXPECT_NEAR(coarse.series(nu, j)[t], fine.series(nu, j)[4 * t], 1e-4);  // of the trapezoid rule
+}
+
 TEST(MemoryKernel, IsTheSameBitsForAnyThreadCount) {
   const auto system = make("name = 'burgers'");
   MemoryKernelOptions options = short_kernel(3, 0.1);

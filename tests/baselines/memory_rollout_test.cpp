@@ -165,6 +165,18 @@ TEST(MemoryRollout, DoesNotDependOnHowOftenItIsSaved) {
           << n;
 }
 
+TEST(MemoryRollout, HasALinearClosureBetweenTheKernelsTimes) {
+  const auto kernel = kernel_of(*study("burgers", 1e-3, 1, 0.1).system, 1, 0.1);
+  const auto fine = roll(*make_memory_model(kernel, "memory"), study("burgers", 2.5e-4, 1, 0.1));
+  for (std::size_t m = 0; m < 100; ++m)
+    for (std::size_t part = 1; part < 4; ++part)
+      for (std::size_t l = 0; l < 6; ++l) {
+        const double s = static_cast<double>(part) / 4, start = fine.closure[4 * m * 6 + l],
+                     end = fine.closure[4 * (m + 1) * 6 + l];
+        EXPECT_NEAR(fine.closure[(4 * m + part) * 6 + l], (1 - s) * start + s * end, 1e-15);  // rounding
+      }
+}
+
 TEST(MemoryRollout, IsTheSameForAnyGroupingOfTrajectories) {
   const Experiment experiment = study("burgers", 1e-3, 10, 0.1);
   const auto model = make_memory_model(kernel_of(*experiment.system, 3, 0.1), "memory");

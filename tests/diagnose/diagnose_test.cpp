@@ -3,6 +3,7 @@
 #include <cmath>
 #include <mac/diagnose.hpp>
 #include <mac/error.hpp>
+#include <mac/own_system.hpp>
 
 namespace mac {
 namespace {
@@ -117,6 +118,76 @@ TEST(Diagnose, RefusesSplitsItCannotStart) {
   EXPECT_THROW(DiagnosePlan::of(experiment, "validation", 1), UsageError);
   EXPECT_THROW(DiagnosePlan::of(experiment, "test", 1), UsageError);
   EXPECT_EQ(DiagnosePlan::of(experiment, "train", 9).trajectories, 1u);
+}
+
+/// A swing that the resolved variable sees as its closure, with decay:
+///   dy/dt = -y + z,   dz/dt = w,   dw/dt = -4 z;   reduced: dy/dt = -y; closure z = cos 2t
+struct Swing {
+  explicit Swing(const ConfigTable&) {}
+  std::vector<std::string> resolved_names() const { return {"y"}; }
+  std::vector<std::size_t> closure_targets() const { return {0}; }
+  std::size_t full_size() const { return 3; }
+  template <class Scalar>
+  void reduced_rhs(const Scalar* y, Scalar* dydt) const {
+    dydt[0] = -y[0];
+  }
+  void full_rhs(const double* s, double* rate) const {
+    rate[0] = -s[0] + s[1];
+    rate[1] = s[2];
+    rate[2] = -4 * s[1];
+  }
+  void sample(RandomStream&, std::span<double> state) const { state[0] = 0.2, state[1] = 1, state[2] = 0; }
+};
+
+DiagnosePlan swing(double horizon) {
+  static const bool registered = (register_system<Swing>("swing"), true);
+  (void)registered;
+  return plan("name = 'swing'",
+              fmt::format("dt = 0.005\n[data.test]\ntrajectories = 2\nhorizon = {}\n", horizon), 2);
+}
+
+/// y(t) = y_p + (0.2 - 1/5) e^{-t} with y_p = (cos 2t + 2 sin 2t)/5, which it starts on.
+double exact_y(double t) { return (std::cos(2 * t) + 2 * std::sin(2 * t)) / 5; }
+
+TEST(Diagnose, EstimatesTheErrorThatTheSolverHas) {
+  const DiagnosePlan coarse = swing(8);
+  const Convergence convergence = solver_convergence(coarse);
+  const auto solver = coarse.system->make_solver(coarse.dt);
+  RandomStream random(0, Purpose::test_data, 0);
+  start_trajectory(*coarse.system, *coarse.initial, 0, random, *solver);
+  const auto steps = static_cast<int>(std::lround(convergence.horizon / coarse.dt));
+  for (int i = 0; i < steps; ++i) solver->step();
+  double y = 0;
+  solver->resolved({&y, 1});
+  // Richardson's estimate lacks the next order in dt = 0.005.
+  EXPECT_NEAR(convergence.error / std::abs(y - exact_y(convergence.horizon)), 1, 0.02);
+}
+
+TEST(Diagnose, MeasuresShareAndCorrelationTimeOfAKnownClosure) {
+  constexpr std::size_t samples = 40;
+  constexpr double apart = 0.63;  // 126 steps
+  const auto statistics = closure_statistics(swing(samples * apart), samples).at(0);
+  double mean = 0, variance = 0, covariance = 0, closure_squares = 0, reduced_squares = 0;
+  const auto closure = [](std::size_t k) { return std::cos(2 * apart * static_cast<double>(k)); };
+  for (std::size_t k = 0; k <= samples; ++k) mean += closure(k) / (samples + 1);
+  for (std::size_t k = 0; k <= samples; ++k) {
+    variance += std::pow(closure(k) - mean, 2) / (samples + 1);
+    closure_squares += std::pow(closure(k), 2);
+    reduced_squares += std::pow(exact_y(apart * static_cast<double>(k)), 2);
+    if (k > 0) covariance += (closure(k) - mean) * (closure(k - 1) - mean) / samples;
+  }
+  // Tolerances: the solver's error. The first lag is below 1/e already: the time lies between 0 and it.
+  EXPECT_NEAR(statistics.share, std::sqrt(closure_squares / reduced_squares), 1e-6);
+  EXPECT_NEAR(*statistics.correlation_time, (1 - std::exp(-1.0)) / (1 - covariance / variance) * apart, 1e-6);
+}
+
+TEST(Diagnose, GivesTheStandardErrorOfTheMeanExponent) {
+  auto few = plan("name = 'lorenz96'\nwarmup_steps = 100", lorenz_data, 3);
+  few.horizon = 1;
+  const auto estimate = lyapunov_exponent(few);
+  double squares = 0;
+  for (const double value : estimate.by_trajectory) squares += std::pow(value - estimate.exponent, 2);
+  EXPECT_NEAR(*estimate.standard_error, std::sqrt(squares / 2 / 3), 1e-12);
 }
 
 }  // namespace

@@ -396,5 +396,57 @@ TEST(Tables, EscapeWhatTheFormatWouldTakeForItsOwn) {
   EXPECT_NE(latex.find("x\\^{}2 & \\$5 \\{\\~{}\\} \\textbackslash{}"), std::string::npos) << latex;
 }
 
+TEST(Evaluate, CountsTheEndsOfAnIntervalWhateverTheirLastBits) {
+  RolloutFile file = small_rollout();
+  file.splits.front().time[1] = std::nextafter(0.5, 0);  // a time that was summed up
+  const SplitMetrics metrics = evaluate({file}).models.front().splits.at("test");
+  // phi1 over [0.5, 1]: 0.2 off 2 at both times (in the second trajectory it is zero there).
+  EXPECT_NEAR(metrics.intervals[1].resolved[0].mean, 0.1, 1e-15);
+  file.splits.front().resolved[2] = 2;  // exact at the first of them
+  EXPECT_NEAR(evaluate({file}).models.front().splits.at("test").intervals[1].resolved[0].mean,
+              std::sqrt(0.04 / 8), 1e-15);
+}
+
+TEST(Evaluate, AveragesFieldsOfOneLabelOverItsOwnTrajectories) {
+  RolloutFile file = small_rollout();
+  file.splits.front().labels = {"e", "sin x"};
+  const SplitMetrics metrics = evaluate({file}).models.front().splits.at("test");
+  EXPECT_NEAR(metrics.labelled_physical_l2.at("e")[0], 0.2 * std::sqrt(std::numbers::pi), 1e-14);
+}
+
+/// The centred correlation of one trajectory of phi1 (psi1 is 1 throughout) with its prediction.
+double centred_correlation(const std::vector<double>& truth, const std::vector<double>& predicted) {
+  RolloutFile file = small_rollout();
+  RolloutSplit& split = file.splits.front();
+  split.labels = {""}, split.blow_up_time = {nan};
+  split.true_resolved.clear(), split.resolved.clear();
+  for (std::size_t t = 0; t < 3; ++t) {
+    split.true_resolved.insert(split.true_resolved.end(), {truth[t], 1});
+    split.resolved.insert(split.resolved.end(), {predicted[t], 1});
+  }
+  split.true_closure = split.closure = split.true_resolved;
+  return evaluate({file}).models.front().splits.at("test").centred_correlation.mean;
+}
+
+TEST(CentredCorrelation, SeesNeitherOffsetNorScale) {
+  EXPECT_NEAR(centred_correlation({1, 2, 4}, {7, 10, 16}), 1, 1e-15);
+  EXPECT_NEAR(centred_correlation({1, 2, 4}, {-1, -2, -4}), -1, 1e-15);
+  // Deviations (-1, 0, 1) and (1, -2, 1) are orthogonal.
+  EXPECT_NEAR(centred_correlation({1, 2, 3}, {1, -2, 1}), 0, 1e-15);
+}
+
+TEST(CentredCorrelation, OfAPredictionThatStandsStillIsZero) {
+  EXPECT_EQ(centred_correlation({0.1, 0.2, 0.4}, {0.1, 0.1, 0.1}), 0);
+  EXPECT_EQ(centred_correlation({0.1, 0.1, 0.1}, {0.1, 0.1, 0.1}), 1);
+}
+
+TEST(CentredCorrelation, KeepsItsDigitsForSmallDeviationsFromALargeMean) {
+  // Deviations of 1e-6 beside 1e4: the squares of the values have no digits left for them.
+  const double exact = centred_correlation({0, 1, 3}, {0, 2, 3});
+  const auto far = [](double value) { return 1e4 + 1e-6 * value; };
+  EXPECT_NEAR(centred_correlation({far(0), far(1), far(3)}, {far(0), far(2), far(3)}), exact,
+              1e-5);  // the deviations themselves are rounded to 1e-12
+}
+
 }  // namespace
 }  // namespace mac

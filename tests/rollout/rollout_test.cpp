@@ -2,7 +2,9 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <mac/coupling.hpp>
 #include <mac/error.hpp>
+#include <mac/evaluation.hpp>
 #include <mac/rollout.hpp>
 
 #include "support/files.hpp"
@@ -155,6 +157,41 @@ TEST(Rollout, RefusesADataFileInPlaceOfARollout) {
   const ScratchFolder folder;
   generate(burgers(), folder.file("data.h5"), {1, true});
   EXPECT_THROW(RolloutFile::open(folder.file("data.h5")), Error);
+}
+
+TEST(Rollout, BeyondTheDataIsEvaluatedAsFarAsTheyReach) {
+  const ScratchFolder folder;
+  generate(Experiment::parse("[system]\nname = \"burgers\"\ngrid = 32\n[data]\ndt = 1e-3\nstride = 10\n"
+                             "[data.test]\ntrajectories = 2\nhorizon = 0.2\n",
+                             "study.toml"),
+           folder.file("data.h5"), {1, true});
+  const auto metrics = [&](std::optional<double> to) {
+    rollout(*make_markov(), DataFile::open(folder.file("data.h5")), folder.file("out.h5"),
+            {{"test"}, 1, true, to});
+    std::vector<RolloutFile> files;
+    files.push_back(RolloutFile::open(folder.file("out.h5")));
+    return evaluate(std::move(files)).models.front().splits.at("test");
+  };
+  const SplitMetrics within = metrics(std::nullopt), beyond = metrics(0.3);
+  EXPECT_EQ(beyond.time, within.time);
+  EXPECT_EQ(beyond.cumulative_l2.mean, within.cumulative_l2.mean);
+}
+
+TEST(CoupledStep, TakesAsManyVariablesAsASystemHas) {
+  // A ring whose variables are all equal: each obeys dX/dt = F + U - X, whatever their number.
+  for (const std::size_t n : {4u, 64u, 65u, 1000u}) {
+    const auto ring =
+        make_system(ConfigTable::parse(fmt::format("name = 'lorenz96'\nN = {}", n), "test.toml"));
+    std::vector<double> x(n, 1.0), u(n, -2.0), d_x(n), d_u(n);
+    const std::vector<double> start = x, ones(n, 1.0);
+    coupled_step(*ring, 0.1, {}, u.data(), nullptr, x.data());
+    coupled_step_adjoint(*ring, 0.1, {}, u.data(), nullptr, start.data(), ones.data(), d_x.data(), d_u.data(),
+                         nullptr);
+    for (std::size_t k = 0; k < n; ++k) {
+      EXPECT_NEAR(x[k], 8 - 7 * std::exp(-0.1), 1e-6) << n;  // the error of RK4: 7 dt^5 / 120
+      EXPECT_NEAR(d_u[k], 1 - std::exp(-0.1), 1e-6) << n;
+    }
+  }
 }
 
 }  // namespace

@@ -77,6 +77,12 @@ TEST(InitialCondition, StartsTheLoadBusAtItsReference) {
   }
 }
 
+TEST(InitialCondition, StartsTheSlowRingAroundATenthOfItsForcing) {
+  const auto system = make("name = 'lorenz96'\nN = 5\nJ = 2\nF = 20");
+  const auto exactly = initial(*system, "spread = 0\nfast_spread = 0");
+  EXPECT_EQ(sample(*system, *exactly, 0), (std::vector<double>{2, 2, 2, 2, 2, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0}));
+}
+
 TEST(InitialCondition, RefusesWhatItCannotRead) {
   const auto burgers = make("name = 'burgers'"), grid = make("name = 'power_grid'");
   EXPECT_THROW(initial(*burgers, "kind = 'fields'\nfields = ['cos']"), UsageError);
@@ -90,10 +96,13 @@ TEST(InitialCondition, RefusesWhatItCannotRead) {
 TEST(System, RefusesImpossibleParameters) {
   for (const std::string table :
        {"name = 'burger'", "name = 'burgers'\ngrid = 127", "name = 'burgers'\ngrid = 8\nmodes = 3",
-        "name = 'burgers'\nviscosity = 0", "name = 'kdv'\ndispersion = -1", "name = 'kdv'\nmodes = 0",
-        "name = 'lorenz96'\nN = 3", "name = 'lorenz96'\nJ = 0", "name = 'lorenz96'\nwarmup_steps = -1",
-        "name = 'power_grid'\nM1 = 0", "name = 'power_grid'\nV3_0 = 0", "grid = 128"})
+        "name = 'burgers'\ngrid = 12\nmodes = 3", "name = 'burgers'\nviscosity = 0",
+        "name = 'kdv'\ndispersion = -1", "name = 'kdv'\nmodes = 0", "name = 'lorenz96'\nN = 3",
+        "name = 'lorenz96'\nJ = 0", "name = 'lorenz96'\nwarmup_steps = -1", "name = 'power_grid'\nM1 = 0",
+        "name = 'power_grid'\nV3_0 = 0", "grid = 128"})
     EXPECT_THROW(make(table), UsageError) << table;
+  // Products of the highest resolved modes, 6 and below, have a place on 14 points.
+  EXPECT_NO_THROW(make("name = 'burgers'\ngrid = 14\nmodes = 3"));
 }
 
 TEST(System, NamesItsVariablesInOrder) {

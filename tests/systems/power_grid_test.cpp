@@ -60,6 +60,12 @@ TEST(PowerGrid, KnowsItsLargestStableStep) {
   EXPECT_GT(drift(1.05 * limit), 1e-2);
 }
 
+TEST(PowerGrid, WithoutDampingIsLimitedByTheLoadBusAlone) {
+  // Eigenvalues on the imaginary axis, to rounding on either side of it, are no reason to refuse a step.
+  const auto system = make("name = 'power_grid'\nD1 = 0\nD2 = 0");
+  EXPECT_NEAR(*system->largest_stable_dt(), 2.7853 / 3102, 1e-6);
+}
+
 TEST(PowerGrid, LosesEnergyAsItsDampingSays) {
   const auto system = make("name = 'power_grid'");
   auto state = sample(*system, *system->initial_condition(nullptr), 2);

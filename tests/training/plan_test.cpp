@@ -75,6 +75,9 @@ TEST(TrainingPlan, RefusesWhatCannotBeMeant) {
             std::string::npos);
   EXPECT_NE(complaint(mamba + "[training]\nloss = 'closures'\n").find("did you mean \"closure\""),
             std::string::npos);
+  EXPECT_NE(
+      complaint(mamba + "[training]\nvalidation_horizon = 1e-4\n").find("less than a step of the closure"),
+      std::string::npos);
   EXPECT_NE(complaint(mamba + "[training]\nwindow = 500\n").find("101 usable times"), std::string::npos);
   EXPECT_NE(complaint(mamba + "[training]\nhorizon = 2\n").find("[data.train] ends at 1"), std::string::npos);
   EXPECT_NE(complaint(mamba + "[training]\nloss = 'rollout'\nwindow = 10\n").find("no room"),

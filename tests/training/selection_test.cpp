@@ -1,7 +1,10 @@
 // Which weights a training ends with, and what it ends by.
 #include <gtest/gtest.h>
+#include <hdf5.h>
 
+#include <array>
 #include <cmath>
+#include <filesystem>
 #include <mac/error.hpp>
 #include <mac/evaluation.hpp>
 #include <mac/rollout.hpp>
@@ -151,6 +154,48 @@ TEST(Explosion, IsMeasuredByTheFirstLossOfTheStage) {
   count(6e4, false);
   EXPECT_FALSE(run.open());
   EXPECT_NE(run.failure.find("at step 5 (loss 60000"), std::string::npos) << run.failure;
+}
+
+/// Writes one number of a series (trajectory, time, component).
+void write_number(const std::string& path, const std::string& dataset, std::array<hsize_t, 3> at,
+                  double value) {
+  const hid_t file = H5Fopen(path.c_str(), H5F_ACC_RDWR, H5P_DEFAULT);
+  const hid_t series = H5Dopen2(file, dataset.c_str(), H5P_DEFAULT), place = H5Dget_space(series);
+  const std::array<hsize_t, 3> one{1, 1, 1};
+  H5Sselect_hyperslab(place, H5S_SELECT_SET, at.data(), nullptr, one.data(), nullptr);
+  const hid_t number = H5Screate_simple(3, one.data(), nullptr);
+  ASSERT_GE(H5Dwrite(series, H5T_NATIVE_DOUBLE, number, place, H5P_DEFAULT, &value), 0);
+  H5Sclose(number), H5Sclose(place), H5Dclose(series), H5Fclose(file);
+}
+
+/// What training says of small data of which one number is not finite.
+std::string refusal_of(const std::string& dataset, double value, const std::string& training) {
+  const ScratchFolder folder;
+  const std::string path = folder.file("bad.h5");
+  std::filesystem::copy_file(small_data(), path);
+  write_number(path, dataset, {1, 5, 2}, value);
+  const Experiment experiment = Experiment::parse(small_experiment(training), "small.toml");
+  try {
+    train(experiment, experiment.models.at(0), DataFile::open(path), folder.file("m.safetensors"),
+          {1, true, false});
+  } catch (const Error& error) {
+    return error.what();
+  }
+  return "no error";
+}
+
+TEST(BadNumbers, InTheDataAreNamedBeforeTrainingStarts) {
+  for (const char* training : {"normalisation = 'max_abs'\n", "normalisation = 'mean_std'\n", ""}) {
+    EXPECT_EQ(refusal_of("/train/resolved", NAN, training),
+              "split train: phi3 is nan in trajectory 1 at t = 0.25");
+    EXPECT_EQ(refusal_of("/train/closure", INFINITY, training),
+              "split train: m3_phi is inf in trajectory 1 at t = 0.25");
+  }
+  for (const char* training : {"", "select = 'loss'\n"})
+    EXPECT_EQ(refusal_of("/validation/resolved", NAN, training),
+              "split validation: phi3 is nan in trajectory 1 at t = 0.25");
+  EXPECT_EQ(refusal_of("/train/closure_mean", NAN, "target = 'mean'\n"),
+            "split train: m3_phi is nan in trajectory 1 at t = 0.25");
 }
 
 }  // namespace
