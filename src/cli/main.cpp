@@ -51,7 +51,8 @@ CLI::Validator non_negative_number() {
 }
 
 void add_common(CLI::App& command, Common& common, bool with_json) {
-  command.add_option("--threads", common.threads, "Number of threads (default: all cores)")
+  command
+      .add_option("--threads", common.threads, "Number of threads (default: OMP_NUM_THREADS, or all cores)")
       ->check(CLI::Range(1, 4096))
       ->type_name("N");
   command.add_flag("--quiet", common.quiet, "No progress, only results and errors");

@@ -2,7 +2,8 @@
 
 namespace mac {
 
-/// The number of threads a user asked for; 0 means all cores that the process may use.
+/// The number of threads a user asked for; 0 means OMP_NUM_THREADS where that is set, else all cores that
+/// the process may use.
 int thread_count(int asked);
 
 }  // namespace mac

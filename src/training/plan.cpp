@@ -197,6 +197,8 @@ NetworkPlan read_network(const ConfigTable& experiment, const ConfigTable& table
   shape.n_blocks = static_cast<std::size_t>(table.integer("blocks", 1, 64));
   if (shape.kind == LayerKind::mamba)
     shape.d_state = static_cast<std::size_t>(table.integer("d_state", 1, 1024));
+  else if (table.has("d_state"))
+    table.fail("d_state", "is a mamba's; a gru has none");
   validate(shape);
   plan.training = read_plan(experiment, table, data);
   if (!system.has_equations()) check_needs_no_equations(plan.training, system, table);

@@ -1,7 +1,10 @@
 #include "parallel/thread_count.hpp"
 
 #include <gtest/gtest.h>
+#include <omp.h>
 #include <sched.h>
+
+#include <cstdlib>
 
 namespace mac {
 namespace {
@@ -10,6 +13,7 @@ TEST(ThreadCount, IsWhatWasAskedFor) { EXPECT_EQ(thread_count(3), 3); }
 
 // A batch job has a share of the machine's cores: more threads than that would wait for each other.
 TEST(ThreadCount, CountsTheCoresThatTheProcessMayUse) {
+  ::unsetenv("OMP_NUM_THREADS");
   cpu_set_t before, one;
   ASSERT_EQ(sched_getaffinity(0, sizeof before, &before), 0);
   CPU_ZERO(&one);
@@ -19,6 +23,17 @@ TEST(ThreadCount, CountsTheCoresThatTheProcessMayUse) {
   ASSERT_EQ(sched_setaffinity(0, sizeof before, &before), 0);
   EXPECT_EQ(alone, 1);
   EXPECT_EQ(thread_count(0), CPU_COUNT(&before));
+}
+
+// What schedulers and libraries of workers set for programs like this one.
+TEST(ThreadCount, OfNoneAskedForIsThatOfOpenMp) {
+  const int before = omp_get_max_threads();
+  ::setenv("OMP_NUM_THREADS", "5", 1);
+  omp_set_num_threads(5);  // OpenMP itself read the variable at the start
+  EXPECT_EQ(thread_count(0), 5);
+  EXPECT_EQ(thread_count(2), 2);
+  omp_set_num_threads(before);
+  ::unsetenv("OMP_NUM_THREADS");
 }
 
 }  // namespace
