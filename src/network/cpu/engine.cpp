@@ -42,6 +42,12 @@ void parallel_for(std::size_t count, int threads, const Body& body) {
   for (std::size_t i = 0; i < count; ++i) body(i, static_cast<std::size_t>(omp_get_thread_num()));
 }
 
+/// sum (count) += numbers
+template <class T>
+void add(T* __restrict sum, const T* __restrict numbers, std::size_t count) {
+  for (std::size_t i = 0; i < count; ++i) sum[i] += numbers[i];
+}
+
 /// Four by four numbers, in four vector registers.
 template <class T>
 class Block4 {
@@ -88,7 +94,7 @@ class CpuEngine final : public SequenceEngine<T> {
         mamba_.emplace_back(k_, shape_, w_.blocks[i], decay_rates_ + i * rates_per_block());
       else
         gru_.emplace_back(k_, shape_, w_.blocks[i]);
-    for (std::size_t i = 0; i < shape.state_size(); ++i) places_.push_back(place_in_group(i));
+    for (std::size_t i = 0; i < shape.state_size(); ++i) places_.push_back(place_in_group(i) * lanes_);
     for (int i = 0; i < threads_; ++i) work_.push_back(std::make_unique<Work<T>>(shape, lanes_));
   }
 
@@ -141,11 +147,9 @@ class CpuEngine final : public SequenceEngine<T> {
       for (std::size_t index = slot; index < groups; index += slots)
         backward_group(kept, slot_views_[slot], thread, dims, group_at(index, dims), x, grad_y, gradients);
     });
-    for (std::size_t i = 0; i < layout_.size(); ++i) {
-      T sum = 0;
-      for (std::size_t slot = 0; slot < slots; ++slot) sum += slots_[slot][i];
-      gradients.parameters[i] += sum;
-    }
+    T* const sum = slots_[0];
+    for (std::size_t slot = 1; slot < slots; ++slot) add(sum, slots_[slot], layout_.size());
+    add(gradients.parameters, sum, layout_.size());
   }
 
  private:
@@ -235,31 +239,36 @@ class CpuEngine final : public SequenceEngine<T> {
       std::fill_n(state, size * lanes_, T(0));
       return;
     }
-    for (std::size_t i = 0; i < blocks; i += 4)
-      for (std::size_t lane = 0; lane < lanes_; lane += 4) {
+    for (std::size_t lane = 0; lane < lanes_ && blocks > 0; lane += 4) {
+      const T* const from = states + (group.first + lane) * size;
+      T* const to = state + lane;
+      for (std::size_t i = 0; i < blocks; i += 4) {
         Block4<T> block;
-        for (std::size_t k = 0; k < 4; ++k) block.load(k, states + (group.first + lane + k) * size + i);
+        for (std::size_t k = 0; k < 4; ++k) block.load(k, from + k * size + i);
         block.turn();
-        for (std::size_t k = 0; k < 4; ++k) block.store(k, state + places_[i + k] * lanes_ + lane);
+        for (std::size_t k = 0; k < 4; ++k) block.store(k, to + places_[i + k]);
       }
+    }
     for (std::size_t i = blocks; i < size; ++i)
       for (std::size_t lane = 0; lane < lanes_; ++lane)
-        state[places_[i] * lanes_ + lane] =
-            lane < group.count ? states[(group.first + lane) * size + i] : T(0);
+        state[places_[i] + lane] = lane < group.count ? states[(group.first + lane) * size + i] : T(0);
   }
 
   void store_state(T* states, const T* state, const Group& group) const {
     const std::size_t size = places_.size(), blocks = in_blocks(group);
-    for (std::size_t i = 0; i < blocks; i += 4)
-      for (std::size_t lane = 0; lane < lanes_; lane += 4) {
+    for (std::size_t lane = 0; lane < lanes_ && blocks > 0; lane += 4) {
+      const T* const from = state + lane;
+      T* const to = states + (group.first + lane) * size;
+      for (std::size_t i = 0; i < blocks; i += 4) {
         Block4<T> block;
-        for (std::size_t k = 0; k < 4; ++k) block.load(k, state + places_[i + k] * lanes_ + lane);
+        for (std::size_t k = 0; k < 4; ++k) block.load(k, from + places_[i + k]);
         block.turn();
-        for (std::size_t k = 0; k < 4; ++k) block.store(k, states + (group.first + lane + k) * size + i);
+        for (std::size_t k = 0; k < 4; ++k) block.store(k, to + k * size + i);
       }
+    }
     for (std::size_t i = blocks; i < size; ++i)
       for (std::size_t lane = 0; lane < group.count; ++lane)
-        states[(group.first + lane) * size + i] = state[places_[i] * lanes_ + lane];
+        states[(group.first + lane) * size + i] = state[places_[i] + lane];
   }
 
   void copy_state(T* to, const T* from) const { std::copy_n(from, shape_.state_size() * lanes_, to); }
@@ -384,7 +393,7 @@ class CpuEngine final : public SequenceEngine<T> {
   bool taken_ = false;
   T* decay_rates_;  // (n_blocks, d_inner, d_state)
   NetworkParameters<const T> w_;
-  std::vector<std::size_t> places_;  // (state_size)
+  std::vector<std::size_t> places_;  // (state_size): of the vectors in a group's state
   std::vector<T*> slots_;            // (parameter_count) each: gradients being summed
   std::vector<NetworkParameters<T>> slot_views_;
   std::vector<MambaBlock<T>> mamba_;            // one a block, or none
