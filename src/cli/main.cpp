@@ -26,6 +26,8 @@ void check_outputs(const CLI::App& command) {
     if (file_types.contains(option->get_type_name()))
       for (const std::string& path : option->results()) files.emplace_back(option->get_name(), path);
   for (const auto& [output, path] : files)
+    if (output == "--json" && path.empty()) throw UsageError("--json: the name of the file is empty");
+  for (const auto& [output, path] : files)
     for (const auto& [other, other_path] : files)
       if ((output == "--output" || output == "--json") && other != output && same_file(path, other_path))
         throw UsageError("{} {}: would overwrite {} {}", output, path, other, other_path);

@@ -11,6 +11,7 @@
 #include <memory>
 
 #include "cli/commands.hpp"
+#include "io/atomic_file.hpp"
 
 namespace mac::cli {
 
@@ -84,7 +85,7 @@ void run(const TrainRequest& request) {
   const bool folder = request.output.ends_with('/') || fs::is_directory(request.output);
   if (files > 1 && !folder)
     throw UsageError("-o {}: {} models need a folder, as in -o runs/", request.output, files);
-  if (folder) fs::create_directories(request.output);
+  if (folder) make_folder(request.output);
   const auto path_of = [&](const ModelPlan& plan) {
     return folder ? (fs::path(request.output) / model_file_name(plan)).string() : request.output;
   };

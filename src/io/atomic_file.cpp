@@ -78,6 +78,12 @@ void AtomicFile::commit() {
   if (folder.is_open()) ::fsync(folder.get());
 }
 
+void make_folder(const fs::path& path) {
+  std::error_code failure;
+  fs::create_directories(path, failure);
+  if (failure) throw Error("{}: cannot be made: {}", path.string(), failure.message());
+}
+
 void check_writable(const fs::path& path) { const AtomicFile attempt(path); }
 
 void write_file_atomically(const fs::path& path, std::string_view bytes) {

@@ -26,6 +26,9 @@ class AtomicFile {
   bool committed_ = false;
 };
 
+/// A folder for files to be written into, with those above it. Throws Error, naming it, if it cannot be made.
+void make_folder(const std::filesystem::path& path);
+
 /// Throws as AtomicFile does, for what takes long to make: that it can be written is known before.
 void check_writable(const std::filesystem::path& path);
 

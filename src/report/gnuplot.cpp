@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <cstdlib>
 #include <cstring>
 #include <filesystem>
 #include <fstream>
@@ -30,7 +31,13 @@ namespace fs = std::filesystem;
 class TemporaryFolder {
  public:
   TemporaryFolder() {
-    std::string name = (fs::temp_directory_path() / "mac-report-XXXXXX").string();
+    std::error_code failure;
+    const fs::path all = fs::temp_directory_path(failure);
+    if (failure) {
+      const char* named = std::getenv("TMPDIR");
+      throw Error("{}: is no folder for temporary files; TMPDIR names one", named ? named : "/tmp");
+    }
+    std::string name = (all / "mac-report-XXXXXX").string();
     if (!mkdtemp(name.data()))
       throw Error("{}: cannot make a folder for gnuplot ({})", name, std::strerror(errno));
     path_ = name;

@@ -227,7 +227,7 @@ void write_report(Source source, const std::string& output, const ReportOptions&
           system.resolved_size(), evaluation.models.size()),
       {run, result_tables(evaluation), shown});
 
-  fs::create_directories(files);
+  make_folder(files);
   for (std::size_t i = 0; i < figures.size(); ++i)
     write_file_atomically(files / (figures[i].name + ".pdf"), drawn[i].pdf);
   write_file_atomically(page, text);
@@ -238,7 +238,7 @@ void write_report(Source source, const std::string& output, const ReportOptions&
 
 void draw_series(const Evaluation& evaluation, const std::string& folder) {
   namespace fs = std::filesystem;
-  fs::create_directories(folder);
+  make_folder(folder);
   for (const report::Figure& figure : report::series_figures(evaluation))
     write_file_atomically(fs::path(folder) / (figure.name + ".svg"), report::draw(figure).whole_svg);
 }

@@ -99,11 +99,7 @@ class Study {
   }
 
   void make_folders() const {
-    for (const char* name : {"models", "rollouts"}) {
-      std::error_code failure;
-      fs::create_directories(folder_ / name, failure);
-      if (failure) throw Error("{}: cannot be made: {}", folder_.string(), failure.message());
-    }
+    for (const char* name : {"models", "rollouts"}) make_folder(folder_ / name);
   }
 
   std::string path(const std::string& output) const { return (folder_ / output).string(); }

@@ -50,6 +50,22 @@ TEST_F(Outputs, WithTooLongANameAreRefusedInWords) {
   EXPECT_NE(result.output.find("cannot be written: File name too long"), std::string::npos) << result.output;
 }
 
+TEST_F(Outputs, InFoldersThatCannotBeMadeAreNamed) {
+  generate();
+  ASSERT_EQ(mac("rollout markov --data @/data.h5 -o @/markov.h5").exit_code, 0);
+  for (const auto& [arguments, prefix, message] :
+       {std::tuple{"evaluate @/markov.h5 --figures @/data.h5", "",
+                   "data.h5: cannot be made: Not a directory"},
+        {"run @/study.toml -o @/data.h5", "", "data.h5/models: cannot be made: Not a directory"},
+        {"report --rollouts @/markov.h5 -o @/page.html", "TMPDIR=/none",
+         "/none: is no folder for temporary"}}) {
+    const ProgramResult result = mac(arguments, prefix);
+    EXPECT_EQ(result.exit_code, 1) << arguments;
+    EXPECT_NE(result.output.find(message), std::string::npos) << result.output;
+  }
+  EXPECT_EQ(mac("info @/data.h5 --json ''").exit_code, 2);
+}
+
 TEST_F(Outputs, OnAFullStandardOutputEndWithOne) {
   generate();
   for (const char* arguments : {"info @/data.h5", "info @/data.h5 --json -", "--help", "--version"}) {
