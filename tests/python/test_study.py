@@ -216,6 +216,18 @@ def test_numbers_do_not_depend_on_the_locale(tmp_path, folder, model, data):
     assert json.loads(german.stdout) == mac.evaluate(folder / "locale.h5")
 
 
+def test_names_stand_for_models_of_the_zoo_and_for_one_split(tmp_path, data, experiment):
+    mac.rollout_data("burgers-mac", data, tmp_path / "r.h5", splits="test", threads=1)
+    assert list(mac.read_rollout(tmp_path / "r.h5")) == ["test"]
+    mac.export_onnx("burgers-mac", tmp_path / "step.onnx")
+    for model in ["burger-mac", "Markov"]:
+        with pytest.raises(mac.UsageError, match="neither a file nor a model of the zoo"):
+            mac.rollout_data(model, data, tmp_path / "r.h5")
+    with pytest.raises(mac.UsageError, match="each of them once"):
+        mac.run(experiment, tmp_path / "run", seeds=[1, 1])
+    assert not (tmp_path / "run").exists()
+
+
 def test_no_stage_overwrites_its_input(tmp_path, folder, model, data):
     study, link = tmp_path / "study.toml", tmp_path / "link.h5"
     study.write_bytes((folder / "study.toml").read_bytes())

@@ -30,18 +30,24 @@ def zoo() -> dict[str, Path]:
     return models
 
 
+def model_path(model: PathLike) -> Path:
+    """A file as it is; else the model of the zoo with that name."""
+    path = Path(model)
+    if path.exists() or path.name != str(model) or path.suffix:
+        return path
+    models = zoo()
+    if path.name not in models:
+        there = ", ".join(sorted(models)) or "no model at all"
+        raise UsageError(f"{model}: is neither a file nor a model of the zoo, which has {there}")
+    return models[path.name]
+
+
 def load(model: PathLike, precision: str = "float32") -> Closure:
     """Open a trained closure: a .safetensors file, or the name of a model of the zoo.
 
     The network computes in float32 unless precision is "float64". The closure starts at rest.
     """
-    path = Path(model)
-    if not path.exists() and path.name == str(model) and not path.suffix:
-        models = zoo()
-        if path.name not in models:
-            there = ", ".join(sorted(models)) or "no model at all"
-            raise UsageError(f"{model}: is neither a file nor a model of the zoo, which has {there}")
-        path = models[path.name]
+    path = model_path(model)
     try:
         file_bytes = path.read_bytes()
     except OSError as error:

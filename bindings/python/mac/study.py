@@ -17,7 +17,7 @@ from numpy.typing import ArrayLike, NDArray
 from . import _mac
 from ._mac import Closure, UsageError
 from .data import split_arrays
-from .models import PathLike, load
+from .models import PathLike, load, model_path
 from .systems import AnyExperiment, Experiment, as_experiment, toml_lines
 
 
@@ -176,13 +176,16 @@ def rollout_data(
     *,
     name: str = "",
     hold: Optional[str] = None,
-    splits: Sequence[str] = (),
+    splits: Union[str, Sequence[str]] = (),
     to: Optional[float] = None,
     threads: int = 0,
     quiet: bool = True,
 ) -> None:
-    """`mac rollout`: the model ("markov", "exact" or a file) from every trajectory of a data file's splits."""
-    _mac.rollout_data(str(model), str(data), str(path), name, hold, list(splits), to, _threads(threads), quiet)
+    """`mac rollout`: the model ("markov", "exact", a file, or a name of the zoo) from every trajectory of a data file's
+    splits."""
+    source = str(model) if str(model) in ("markov", "exact") else str(model_path(model))
+    chosen = [splits] if isinstance(splits, str) else list(splits)
+    _mac.rollout_data(source, str(data), str(path), name, hold, chosen, to, _threads(threads), quiet)
 
 
 def read_rollout(path: PathLike) -> dict[str, RolloutSplit]:
@@ -221,6 +224,8 @@ def run(
     force does stages again: "generate", "train", "rollout", "evaluate", "report", or a list of them.
     """
     stages = [force] if isinstance(force, str) else list(force)
+    if len(set(seeds)) < len(seeds):
+        raise UsageError(f"seeds is {list(seeds)}, expected each of them once")
     metrics, report, done, kept = _mac.run(
         as_experiment(experiment)._experiment, str(folder), [_seed(s) for s in seeds], stages, _threads(threads), quiet
     )
@@ -229,4 +234,4 @@ def run(
 
 def export_onnx(model: PathLike, path: PathLike) -> None:
     """`mac export`: the step of a network as an ONNX graph."""
-    _mac.export_onnx(str(model), str(path))
+    _mac.export_onnx(str(model_path(model)), str(path))
