@@ -11,14 +11,15 @@ struct GridBuses {
   double alpha3_0, V3_0;
 
   template <class Scalar>
-  MAC_HOST_DEVICE Scalar g2(const Scalar& alpha2, const Scalar& alpha3, const Scalar& V3) const {
-    using std::sin;
-    return b1 * V1 * V2 * sin(alpha2) + b3 * V2 * V3 * sin(alpha2 - alpha3) + P2;
-  }
+  struct Powers {
+    Scalar g2, g3;
+  };
+  /// The angles' sines are most of the work: the one that g2 and g3 share is taken once.
   template <class Scalar>
-  MAC_HOST_DEVICE Scalar g3(const Scalar& alpha2, const Scalar& alpha3, const Scalar& V3) const {
+  MAC_HOST_DEVICE Powers<Scalar> powers(const Scalar& alpha2, const Scalar& alpha3, const Scalar& V3) const {
     using std::sin;
-    return b2 * V1 * V3 * sin(alpha3) + b3 * V2 * V3 * sin(alpha3 - alpha2) + P3;
+    const Scalar between = b3 * V2 * V3 * sin(alpha2 - alpha3);
+    return {b1 * V1 * V2 * sin(alpha2) + between + P2, b2 * V1 * V3 * sin(alpha3) - between + P3};
   }
   template <class Scalar>
   MAC_HOST_DEVICE Scalar gV(const Scalar& alpha2, const Scalar& alpha3, const Scalar& V3) const {
@@ -35,15 +36,16 @@ struct GridBuses {
   }
   template <class Scalar>
   MAC_HOST_DEVICE void full_rhs(const Scalar* z, Scalar* dzdt) const {
-    const Scalar g3_now = g3(z[2], z[3], z[4]);
-    generators(z, g2(z[2], z[3], z[4]), g3_now, dzdt);
-    dzdt[3] = -z[0] - g3_now / D3;
+    const auto [g2, g3] = powers(z[2], z[3], z[4]);
+    generators(z, g2, g3, dzdt);
+    dzdt[3] = -z[0] - g3 / D3;
     dzdt[4] = -gV(z[2], z[3], z[4]) / epsilon;
   }
   template <class Scalar>
   MAC_HOST_DEVICE void reduced_rhs(const Scalar* y, Scalar* dydt) const {
     const Scalar alpha3(alpha3_0), V3(V3_0);
-    generators(y, g2(y[2], alpha3, V3), g3(y[2], alpha3, V3), dydt);
+    const auto [g2, g3] = powers(y[2], alpha3, V3);
+    generators(y, g2, g3, dydt);
   }
 };
 
