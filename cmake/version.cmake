@@ -1,5 +1,5 @@
-# Writes the version, the commit and the compiled-in features into version.cpp at build time, so that
-# `mac --version` and every file the program writes tell where they come from.
+# Writes the version and the commit into version.cpp at build time, so that `mac --version` and every file the program
+# writes tell where they come from.
 set(version_source ${PROJECT_BINARY_DIR}/version.cpp)
 add_custom_target(mac_write_version
   COMMAND ${CMAKE_COMMAND} -DSOURCE_DIR=${PROJECT_SOURCE_DIR} -DOUTPUT=${version_source}

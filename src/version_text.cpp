@@ -12,11 +12,10 @@ namespace mac {
 std::string version_text() {
   return fmt::format(
       "mac {} (commit {})\n"
-      "compiler  {} {}\n"
+      "compiler  GCC-compatible {}\n"
       "features  OpenMP {}, HDF5 {}.{}.{}, {}, {}, SIMD up to {} on this machine",
-      version(), commit(), "GCC-compatible", __VERSION__, _OPENMP, H5_VERS_MAJOR, H5_VERS_MINOR,
-      H5_VERS_RELEASE, fftw_version, cuda_description(),
-      hwy::TargetName(hwy::SupportedTargets() & -hwy::SupportedTargets()));
+      version(), commit(), __VERSION__, _OPENMP, H5_VERS_MAJOR, H5_VERS_MINOR, H5_VERS_RELEASE, fftw_version,
+      cuda_description(), hwy::TargetName(hwy::SupportedTargets() & -hwy::SupportedTargets()));
 }
 
 }  // namespace mac

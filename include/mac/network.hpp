@@ -137,9 +137,8 @@ class StepEngine {
   std::size_t state_size() const { return shape().state_size(); }
 
   /// x (batch, d_in) -> y (batch, d_out); state (batch, state_size) is advanced in place. A new state is
-  /// zeros. Allocates only on a thread's first step of a larger network, and starts no thread unless threads
-  /// >
-  /// 1. Not in the runtime library.
+  /// zeros. Allocates only on a thread's first step of a larger network; starts threads only if there are to
+  /// be more than one. Not in the runtime library.
   void step(std::size_t batch, const T* x, T* y, T* state, int threads = 1) const;
 
   /// The same on the calling thread with the caller's scratch space: scratch_size() numbers at a multiple of

@@ -1,7 +1,6 @@
 // Mori–Zwanzig memory kernels of a Fourier system (Qadeer, Stinis, Wan, arXiv:2506.19274):
 //
-//   d theta_j/dt = R^_j + sum_nu int_0^t K_{nu j}(t-s) h_nu(x(s)) ds,      x = theta / sigma, sigma_k =
-//   e^{-k}
+//   d theta_j/dt = R^_j + sum_nu int_0^t K_{nu j}(t-s) h_nu(x(s)) ds,   x = theta/sigma, sigma_k = e^{-k}
 //
 // with h_nu the Hermite basis of independent standard Gaussians x, the unresolved modes zero at t = 0:
 //

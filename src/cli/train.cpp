@@ -131,8 +131,7 @@ void add_train(CLI::App& program) {
       "  mac train experiments/burgers.toml --data burgers.h5 --model mac -o mac.safetensors\n"
       "  mac train experiments/burgers.toml --data burgers.h5 --seeds 0:5 -o runs/\n"
       "Beside MODEL.safetensors it writes MODEL.history.csv and, until it is done, a checkpoint that "
-      "--resume "
-      "goes on from.");
+      "--resume goes on from.");
   command->add_option("experiment", request->experiment, "Experiment file (TOML)")
       ->required()
       ->type_name("EXPERIMENT");

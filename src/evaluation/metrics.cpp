@@ -249,8 +249,8 @@ void trim_to_truth(RolloutSplit& split, std::size_t d, std::size_t c, const std:
 
 std::vector<double> relative_l2(std::span<const double> predicted, std::span<const double> truth,
                                 std::size_t width) {
-  constexpr double rounding =
-      1e-24;  // of the whole state's squared norm: what rounding leaves of an exact zero
+  // Of the whole state's squared norm: what rounding leaves of an exact zero.
+  constexpr double rounding = 1e-24;
   std::vector<double> error(width), norm(width);
   for (std::size_t i = 0; i < truth.size(); ++i) {
     error[i % width] += (predicted[i] - truth[i]) * (predicted[i] - truth[i]);

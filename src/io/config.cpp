@@ -30,10 +30,9 @@ struct ConfigNode {
   std::shared_ptr<ConfigFile> file;
   const toml::table* table = nullptr;
   std::string path;
-  std::set<std::string, std::less<>> known;      // keys somebody asked for
-  std::map<std::string, std::string> fallbacks;  // the defaults they would take
-  std::map<std::string, std::vector<ConfigTable>, std::less<>>
-      children;  // tables handed out, checked as well
+  std::set<std::string, std::less<>> known;                  // keys somebody asked for
+  std::map<std::string, std::string> fallbacks;              // the defaults they would take
+  std::map<std::string, std::vector<ConfigTable>> children;  // tables handed out, checked as well
 };
 
 }  // namespace detail

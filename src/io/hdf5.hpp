@@ -7,7 +7,6 @@
 #include <hdf5.h>
 
 #include <cstdint>
-#include <span>
 #include <string>
 #include <vector>
 
@@ -31,7 +30,7 @@ class Handle {
   Close close_ = nullptr;
 };
 
-/// A dataset of doubles with any number of axes; read and written by runs of its first axes.
+/// A dataset of doubles with any number of axes, read and written by blocks.
 class Dataset {
  public:
   Dataset(Handle handle, std::string where);
@@ -67,7 +66,7 @@ class File {
   std::vector<std::string> groups() const;  // directly below the root, by name
 
   void create_group(const std::string& name);
-  /// Chunked by `chunk` and compressed; a scalar-sized chunk list is never given, so empty means contiguous.
+  /// In compressed chunks of the given shape; contiguous where there is none.
   Dataset create_dataset(const std::string& name, const std::vector<std::size_t>& dims,
                          const std::vector<std::size_t>& chunk = {});
   Dataset dataset(const std::string& name) const;

@@ -146,8 +146,7 @@ std::string limits_section(const Model& model, const std::optional<Experiment>& 
     if (train != splits.end())
       text += fmt::format(
           "- Trained on times up to {:g} from the initial states of [data.train]; anything later or "
-          "elsewhere "
-          "is extrapolation, whose errors are those above.\n",
+          "elsewhere is extrapolation, whose errors are those above.\n",
           train->horizon);
   }
   text +=

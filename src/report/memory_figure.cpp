@@ -57,8 +57,8 @@ Figure memory_figure(const std::vector<NamedResponse>& responses, const MemoryKe
   figure.caption = fmt::format(
       "Response of each closure component at time t to impulses in the resolved variables at t − τ, along "
       "{} true trajectories and times: sqrt(Σᵢ (sᵢ ∂C/∂yᵢ(t − τ))²) per time, root mean square, sᵢ the size "
-      "of "
-      "variable i.{} The memory time is the lag beyond which the response stays below {:g} % of its maximum.",
+      "of variable i.{} The memory time is the lag beyond which the response stays below {:g} % of its "
+      "maximum.",
       first.samples, kernel ? " Beside it the linear Mori–Zwanzig kernel." : "", 100 * first.threshold);
   figure.x_label = time_unit == "1" ? "lag τ" : fmt::format("lag τ ({})", time_unit);
   Table table{"Memory time", {"closure"}, {}};

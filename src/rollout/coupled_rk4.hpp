@@ -51,8 +51,8 @@ struct CoupledRk4 {
                                double* d_closure, double* d_previous) const {
     Stages<Capacity> at;
     compute_stages(rhs, closure, previous, y, at);
-    double d_k[Capacity],
-        d_stage[Capacity];  // of k_i, and of y_{i+1}, through which k_i acts on later stages
+    double d_k[Capacity];
+    double d_stage[Capacity];  // of y_{i+1}, through which k_i acts on later stages
     for (std::size_t i = stages; i-- > 0;) {
       for (std::size_t v = 0; v < d; ++v) {
         d_k[v] = dt * held_rk4::b(i) * d_next[v];

@@ -126,8 +126,8 @@ class Study {
     ++done_;
   }
 
-  /// Wall times for the report: timing.json, {"machine": "...", "stages": {"train
-  /// models/mac-seed0.safetensors": seconds}}.
+  /// Wall times for the report: timing.json,
+  /// {"machine": "...", "stages": {"train models/mac-seed0.safetensors": seconds}}.
   void record_time(const std::string& what, double seconds) const {
     auto timing = nlohmann::json::object();
     if (std::ifstream stream(path("timing.json")); stream)

@@ -18,7 +18,7 @@ void square(std::size_t n, double* __restrict u) {
   for (std::size_t j = 0; j < n; ++j) u[j] = u[j] * u[j];
 }
 
-/// n_k = -ik scale s_k
+/// n_k = -ik scale s_k. k goes through an int because AVX2 converts no wider ones.
 MAC_VECTOR_CLONES
 void differentiate(std::size_t modes, double scale, const double* __restrict s, double* __restrict n) {
   for (std::size_t k = 0; k < modes; ++k) {
