@@ -4,6 +4,7 @@
 #include <cstring>
 #include <functional>
 #include <mac/error.hpp>
+#include <mutex>
 #include <numeric>
 
 #include "io/input_file.hpp"
@@ -14,6 +15,18 @@ namespace {
 
 constexpr unsigned deflate_level = 1;        // smooth trajectories: the byte shuffle does most of the work
 constexpr std::size_t most_deflated = 1032;  // bytes that one byte of deflate's can stand for
+
+/// Whoever calls HDF5 takes the turn first: it is thread-safe only where it was built to be. Where it is,
+/// every thread has its own error stack, which prints itself unless told not to; our errors go to the user in
+/// our words. Its clean-up at exit crashes on a file whose last write failed (a full disk); handles close
+/// themselves, so it has nothing to do there.
+[[nodiscard]] std::unique_lock<std::recursive_mutex> take_turn() {
+  static std::recursive_mutex mutex;
+  std::unique_lock turn(mutex);
+  [[maybe_unused]] static const herr_t no_clean_up = H5dont_atexit();
+  [[maybe_unused]] thread_local const herr_t silent = H5Eset_auto2(H5E_DEFAULT, nullptr, nullptr);
+  return turn;
+}
 
 /// The innermost sentence of HDF5's error stack.
 std::string reason() {
@@ -41,18 +54,6 @@ void check(herr_t status, const std::string& where, const char* what) {
 Handle checked(hid_t id, Handle::Close close, const std::string& where, const char* what) {
   if (id < 0) throw Error("{}: cannot {}: {}", where, what, reason());
   return {id, close};
-}
-
-/// Before the first call: HDF5 prints its errors by itself unless told not to, and ours go to the user in our
-/// words; and its clean-up at exit crashes on a file whose last write failed (a full disk). Handles close
-/// themselves, so it has nothing to do there.
-void prepare_hdf5() {
-  static const bool once = [] {
-    H5dont_atexit();
-    H5Eset_auto2(H5E_DEFAULT, nullptr, nullptr);
-    return true;
-  }();
-  static_cast<void>(once);
 }
 
 std::vector<hsize_t> to_hsize(const std::vector<std::size_t>& values) {
@@ -95,6 +96,7 @@ struct FixedStrings {
 
 void write_strings(hid_t object, const std::string& where, const std::string& name,
                    const std::vector<std::string>& values, bool scalar) {
+  const auto turn = take_turn();
   const hsize_t count = values.size();
   const Handle space = checked(scalar ? H5Screate(H5S_SCALAR) : H5Screate_simple(1, &count, nullptr),
                                H5Sclose, where, "describe an attribute");
@@ -129,6 +131,7 @@ std::vector<std::string> take_strings(hid_t object, hid_t stored, hid_t space, c
 }
 
 std::vector<std::string> read_strings(hid_t object, const std::string& where, const std::string& name) {
+  const auto turn = take_turn();
   const std::string what = fmt::format("{}: attribute \"{}\"", where, name);
   if (H5Aexists(object, name.c_str()) <= 0) throw Error("{} is missing", what);
   const Handle attribute = checked(H5Aopen(object, name.c_str(), H5P_DEFAULT), H5Aclose, what, "open");
@@ -140,6 +143,7 @@ std::vector<std::string> read_strings(hid_t object, const std::string& where, co
 
 void write_number(hid_t object, const std::string& where, const std::string& name, hid_t stored, hid_t type,
                   const void* value) {
+  const auto turn = take_turn();
   const Handle space(H5Screate(H5S_SCALAR), H5Sclose);
   const Handle attribute =
       checked(H5Acreate2(object, name.c_str(), stored, space.get(), H5P_DEFAULT, H5P_DEFAULT), H5Aclose,
@@ -149,6 +153,7 @@ void write_number(hid_t object, const std::string& where, const std::string& nam
 
 /// HDF5 converts between kinds of numbers, but writes as many as the file says there are.
 void read_number(hid_t object, const std::string& where, const std::string& name, hid_t type, void* value) {
+  const auto turn = take_turn();
   const std::string what = fmt::format("{}: attribute \"{}\"", where, name);
   if (H5Aexists(object, name.c_str()) <= 0) throw Error("{} is missing", what);
   const Handle attribute = checked(H5Aopen(object, name.c_str(), H5P_DEFAULT), H5Aclose, what, "open");
@@ -170,9 +175,14 @@ Handle& Handle::operator=(Handle&& other) noexcept {
   return *this;
 }
 
-herr_t Handle::reset() { return id_ >= 0 ? close_(std::exchange(id_, -1)) : 0; }
+herr_t Handle::reset() {
+  if (id_ < 0) return 0;
+  const auto turn = take_turn();
+  return close_(std::exchange(id_, -1));
+}
 
 Dataset::Dataset(Handle handle, std::string where) : handle_(std::move(handle)), where_(std::move(where)) {
+  const auto turn = take_turn();
   const Handle space = checked(H5Dget_space(handle_.get()), H5Sclose, where_, "read the shape");
   const int rank = H5Sget_simple_extent_ndims(space.get());
   if (rank < 1) throw Error("{}: is not an array", where_);
@@ -193,6 +203,7 @@ Handle Dataset::select(const std::vector<std::size_t>& start, const std::vector<
 
 void Dataset::write(const std::vector<std::size_t>& start, const std::vector<std::size_t>& count,
                     const double* data) {
+  const auto turn = take_turn();
   const Handle target = select(start, count);
   const auto extent = to_hsize(count);
   const Handle source(H5Screate_simple(static_cast<int>(extent.size()), extent.data(), nullptr), H5Sclose);
@@ -202,6 +213,7 @@ void Dataset::write(const std::vector<std::size_t>& start, const std::vector<std
 
 void Dataset::read(const std::vector<std::size_t>& start, const std::vector<std::size_t>& count,
                    double* data) const {
+  const auto turn = take_turn();
   const Handle source = select(start, count);
   const auto extent = to_hsize(count);
   const Handle target(H5Screate_simple(static_cast<int>(extent.size()), extent.data(), nullptr), H5Sclose);
@@ -231,7 +243,7 @@ std::vector<std::string> Dataset::strings_attribute(const std::string& name) con
 File::File(Handle handle, std::string path) : handle_(std::move(handle)), path_(std::move(path)) {}
 
 File File::create(const std::string& path) {
-  prepare_hdf5();
+  const auto turn = take_turn();
   const Handle properties(H5Pcreate(H5P_FILE_CREATE), H5Pclose);
   H5Pset_obj_track_times(properties.get(), false);
   // The format of HDF5 1.10 has checksums of its metadata: damage is found, not followed.
@@ -243,7 +255,7 @@ File File::create(const std::string& path) {
 }
 
 File File::open(const std::string& path) {
-  prepare_hdf5();
+  const auto turn = take_turn();
   require_file(path);
   if (H5Fis_hdf5(path.c_str()) <= 0) throw Error("{}: is not an HDF5 file", path);
   return {checked(H5Fopen(path.c_str(), H5F_ACC_RDONLY, H5P_DEFAULT), H5Fclose, path, "open this HDF5 file"),
@@ -251,11 +263,13 @@ File File::open(const std::string& path) {
 }
 
 void File::close() {
+  const auto turn = take_turn();
   check(H5Fflush(handle_.get(), H5F_SCOPE_LOCAL), path_, "write this file to the end");
   check(handle_.reset(), path_, "close this file");
 }
 
 bool File::has(const std::string& name) const {
+  const auto turn = take_turn();
   // H5Lexists wants every group on the way to exist.
   for (std::size_t slash = name.find('/', 1); slash != std::string::npos; slash = name.find('/', slash + 1))
     if (H5Lexists(handle_.get(), name.substr(0, slash).c_str(), H5P_DEFAULT) <= 0) return false;
@@ -263,6 +277,7 @@ bool File::has(const std::string& name) const {
 }
 
 std::vector<std::string> File::groups() const {
+  const auto turn = take_turn();
   std::vector<std::string> names;
   const auto collect = [](hid_t group, const char* name, const H5L_info_t*, void* out) -> herr_t {
     H5O_info_t info;
@@ -276,6 +291,7 @@ std::vector<std::string> File::groups() const {
 }
 
 void File::create_group(const std::string& name) {
+  const auto turn = take_turn();
   const Handle properties(H5Pcreate(H5P_GROUP_CREATE), H5Pclose);
   H5Pset_obj_track_times(properties.get(), false);
   checked(H5Gcreate2(handle_.get(), name.c_str(), H5P_DEFAULT, properties.get(), H5P_DEFAULT), H5Gclose,
@@ -284,6 +300,7 @@ void File::create_group(const std::string& name) {
 
 Dataset File::create_dataset(const std::string& name, const std::vector<std::size_t>& dims,
                              const std::vector<std::size_t>& chunk) {
+  const auto turn = take_turn();
   const std::string where = fmt::format("{}: {}", path_, name);
   const auto extent = to_hsize(dims);
   const Handle space = checked(H5Screate_simple(static_cast<int>(extent.size()), extent.data(), nullptr),
@@ -303,6 +320,7 @@ Dataset File::create_dataset(const std::string& name, const std::vector<std::siz
 }
 
 Dataset File::dataset(const std::string& name) const {
+  const auto turn = take_turn();
   const std::string where = fmt::format("{}: {}", path_, name);
   if (!has(name)) throw Error("{}: this dataset is missing", where);
   Handle handle =
@@ -313,6 +331,7 @@ Dataset File::dataset(const std::string& name) const {
 }
 
 void File::write_text(const std::string& name, const std::vector<std::string>& values) {
+  const auto turn = take_turn();
   const std::string where = fmt::format("{}: {}", path_, name);
   const hsize_t count = values.size();
   const Handle space =
@@ -328,6 +347,7 @@ void File::write_text(const std::string& name, const std::vector<std::string>& v
 }
 
 std::vector<std::string> File::read_text(const std::string& name) const {
+  const auto turn = take_turn();
   const std::string where = fmt::format("{}: {}", path_, name);
   if (!has(name)) throw Error("{}: this dataset is missing", where);
   const Handle dataset =
@@ -340,6 +360,7 @@ std::vector<std::string> File::read_text(const std::string& name) const {
 }
 
 Handle File::open_object(const std::string& name) const {
+  const auto turn = take_turn();
   const std::string where = fmt::format("{}: {}", path_, name);
   if (name != "/" && !has(name)) throw Error("{}: is missing", where);
   return checked(H5Oopen(handle_.get(), name.c_str(), H5P_DEFAULT), H5Oclose, where, "open");
@@ -363,6 +384,7 @@ void File::set_attribute(const std::string& object, const std::string& name, std
 }
 
 bool File::has_attribute(const std::string& object, const std::string& name) const {
+  const auto turn = take_turn();
   return H5Aexists(open_object(object).get(), name.c_str()) > 0;
 }
 

@@ -1,7 +1,7 @@
 // A thin, checked layer over the HDF5 C library: handles that close themselves, errors that name file and
 // object, and nothing that depends on the clock, so that equal content gives equal bytes.
 //
-// HDF5 is not thread-safe as packaged: one thread at a time calls into this file.
+// Threads that call into this file take turns, since not every HDF5 is thread-safe.
 #pragma once
 
 #include <hdf5.h>

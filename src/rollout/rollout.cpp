@@ -5,7 +5,6 @@
 #include <mac/error.hpp>
 #include <mac/progress.hpp>
 #include <mac/rollout.hpp>
-#include <mutex>
 #include <optional>
 
 #include "data/provenance.hpp"
@@ -131,15 +130,12 @@ void roll_split(const ClosureModel& model, const System& system, const SplitTask
   const auto share = (n + static_cast<std::size_t>(threads) - 1) / static_cast<std::size_t>(threads);
   const std::size_t size = std::clamp<std::size_t>(share, 1, at_once.value_or(group_size));
   const std::size_t groups = (n + size - 1) / size;
-  std::mutex hdf5;  // not thread-safe: reads and writes take turns
   parallel_in_order(
       groups, threads,
       [&](std::size_t, std::size_t g) {
         const std::size_t first = g * size, count = std::min(size, n - first);
-        std::unique_lock reading(hdf5);
         GroupStart start = start_group(task, first, count);
         const std::unique_ptr<ClosureGroup> group = model.start(task.split, first, at_once ? 1 : count);
-        reading.unlock();
         const GroupTask work{system,
                              model.held(),
                              task.dt,
@@ -155,7 +151,6 @@ void roll_split(const ClosureModel& model, const System& system, const SplitTask
       },
       [&](std::size_t g, const GroupResult& result) {
         const std::size_t first = g * size;
-        const std::lock_guard writing(hdf5);
         writer.write(task.split, first, std::min(size, n - first), result);
       });
 }

@@ -171,11 +171,14 @@ TEST_F(CommandLine, LeavesTheOldFileAndNoHalfFileWhenTheDiskIsFull) {
   larger.replace(larger.find("trajectories = 3"), 16, "trajectories = 3000");
   write_bytes(file("larger.toml"), larger);
   // A limit on the size of a file is a full disk to the program; the signal is ignored as on a real one.
-  const ProgramResult result = run_program("generate " + file("larger.toml") + " -o " + file("data.h5"),
-                                           "trap '' XFSZ; ulimit -f 512;");
-  EXPECT_EQ(result.exit_code, 1);
-  EXPECT_NE(result.output.find("data.h5"), std::string::npos) << result.output;
-  EXPECT_NE(result.output.find("File too large"), std::string::npos) << result.output;
+  for (const char* threads : {"1", "4"}) {
+    const ProgramResult result = mac(std::string("generate @/larger.toml -o @/data.h5 --threads ") + threads,
+                                     "trap '' XFSZ; ulimit -f 512;");
+    EXPECT_EQ(result.exit_code, 1);
+    EXPECT_NE(result.output.find("data.h5"), std::string::npos) << result.output;
+    EXPECT_NE(result.output.find("File too large"), std::string::npos) << result.output;
+    EXPECT_EQ(result.output.find('\n'), result.output.size() - 1) << "one line\n" << result.output;
+  }
   EXPECT_EQ(read_bytes(file("data.h5")), before);
   EXPECT_EQ(folder_.count(), 3u) << "the study, the larger study, the old data";
 }
