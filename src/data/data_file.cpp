@@ -1,4 +1,3 @@
-#include <algorithm>
 #include <mac/data.hpp>
 #include <mac/error.hpp>
 
@@ -92,6 +91,7 @@ DataSplit DataFile::split(const std::string& name) const {
   std::vector<double> time = file.dataset(fmt::format("/{}/time", name)).read_all();
   std::vector<std::string> labels = file.read_text(fmt::format("/{}/labels", name));
   const std::size_t n = labels.size(), times = time.size();
+  if (n == 0) throw Error("{}: /{} holds no trajectory", path(), name);
   if (times < 2) throw Error("{}: /{}/time has fewer than two times", path(), name);
   auto split = std::unique_ptr<DataSplit::Impl>(
       new DataSplit::Impl{name, std::move(time), std::move(labels),

@@ -129,6 +129,7 @@ SplitMetrics read_split(const Node& node, const System& system) {
         {blow_up.at("file").string(), blow_up.at("trajectory").count(), blow_up.at("time").number()});
   const Node series = node.at("series");
   metrics.time = series.at("time").numbers();
+  if (metrics.time.empty()) series.at("time").fail("at least one time");
   const auto read = [&](const char* key) { return read_series(series, key, metrics.time.size()); };
   metrics.running_l2 = read("running_l2");
   metrics.running_correlation = read("running_correlation");
@@ -137,9 +138,11 @@ SplitMetrics read_split(const Node& node, const System& system) {
   metrics.energy = read("energy");
   metrics.true_energy = read("true_energy");
   if (series.has("physical_l2_of"))
-    for (const auto& [label, values] : series.at("physical_l2_of").members())
+    for (const auto& [label, values] : series.at("physical_l2_of").members()) {
       metrics.labelled_physical_l2[label] =
           read_series(series.at("physical_l2_of"), label, metrics.time.size());
+      if (metrics.labelled_physical_l2[label].empty()) values.fail("a number for each time");
+    }
   return metrics;
 }
 

@@ -20,6 +20,7 @@ namespace mac {
 namespace {
 
 constexpr std::size_t group_size = 64;  // trajectories that advance together, at most
+constexpr double most_steps = 1e9;      // as many as a split may have saved times
 constexpr double nan = std::numeric_limits<double>::quiet_NaN();
 
 bool sound(const double* values, std::size_t count) {
@@ -181,8 +182,9 @@ SplitTask plan_split(DataSplit split, double step, const RolloutOptions& options
         static_cast<std::size_t>(std::lround((task.earlier->time.back() - time.front()) / step));
   }
   const double end = options.to ? time.front() + *options.to : time.back();
-  const auto last = std::lround((end - time.front()) / step);
-  if (last <= static_cast<long>(task.first_in_data))
+  const double last = std::round((end - time.front()) / step);
+  if (last > most_steps) throw UsageError("a rollout to t = {:g} has more than a billion steps", end);
+  if (last <= static_cast<double>(task.first_in_data))
     throw UsageError("the rollout of split {} would end at t = {:g}, not after its start at {:g}",
                      task.split.name(), end, time.front() + static_cast<double>(task.first_in_data) * step);
   for (std::size_t n = task.first_in_data; n <= static_cast<std::size_t>(last); ++n)

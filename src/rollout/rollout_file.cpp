@@ -90,6 +90,7 @@ RolloutFile RolloutFile::open(const std::string& path) {
     split.labels = file.read_text(fmt::format("/{}/labels", plan.name));
     split.time = file.dataset(fmt::format("/{}/time", plan.name)).read_all();
     const std::size_t n = split.labels.size(), times = split.time.size();
+    if (n == 0) throw Error("{}: /{} holds no trajectory", path, plan.name);
     const auto read = [&](const char* name, const std::vector<std::size_t>& dims) {
       return open_series(file, plan.name, name, dims).read_all();
     };

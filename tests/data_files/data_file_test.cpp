@@ -6,6 +6,7 @@
 #include <functional>
 #include <mac/data.hpp>
 #include <mac/error.hpp>
+#include <mac/rollout.hpp>
 
 #include "data/provenance.hpp"
 #include "io/hdf5.hpp"
@@ -180,6 +181,11 @@ void reshape(const std::string& path, const char* dataset, std::vector<hsize_t> 
   });
 }
 
+void remove_trajectories(const std::string& path, const std::vector<const char*>& series, hsize_t times) {
+  reshape(path, "/test/labels", {0}, H5T_C_S1);
+  for (const char* name : series) reshape(path, name, {0, times, 6}, H5T_NATIVE_DOUBLE);
+}
+
 const std::vector<Damage>& damages() {
   static const std::vector<Damage> all = {
       {"empty", [](const std::string& path) { write_bytes(path, ""); }, "is not an HDF5 file"},
@@ -228,6 +234,12 @@ const std::vector<Damage>& damages() {
        "does not hold floating-point numbers"},
       {"one time", [](const std::string& path) { reshape(path, "/test/time", {1}, H5T_NATIVE_DOUBLE); },
        "/test/time has fewer than two times"},
+      {"no trajectory",
+       [](const std::string& path) {
+         remove_trajectories(path, {"/test/resolved", "/test/closure"}, 21);
+         remove_trajectories(path, {"/test/closure_mean"}, 20);
+       },
+       "/test holds no trajectory"},
       {"no labels",
        [](const std::string& path) {
          edit(path, [](hid_t f) { H5Ldelete(f, "/test/labels", H5P_DEFAULT); });
@@ -288,6 +300,19 @@ TEST(DataFile, NamesWhatIsWrongWithABadFile) {
       EXPECT_NE(message.find(path), std::string::npos) << damage.name << ": names the file";
     }
   }
+}
+
+TEST(RolloutFile, HasATrajectory) {
+  const ScratchFolder folder;
+  const std::string path = folder.file("markov.h5");
+  generate(burgers(), folder.file("data.h5"), {1, true});
+  rollout(*make_markov(), DataFile::open(folder.file("data.h5")), path, {.splits = {"test"}, .quiet = true});
+  EXPECT_EQ(RolloutFile::open(path).splits.at(0).trajectories(), 2u);
+  remove_trajectories(path, {"/test/resolved", "/test/closure", "/test/true_resolved", "/test/true_closure"},
+                      21);
+  reshape(path, "/test/blow_up_time", {0}, H5T_NATIVE_DOUBLE);
+  reshape(path, "/test/memory", {0, 0}, H5T_NATIVE_DOUBLE);
+  EXPECT_THROW(RolloutFile::open(path), Error);
 }
 
 TEST(DataFile, NamesAMissingFileAndAMissingSplit) {

@@ -280,6 +280,14 @@ TEST(StoredMetrics, AreNamedWithFileAndKeyWhereTheyAreWrong) {
   expect(message("\"time\": [0.0,", "\"time\": ["), "one number for each of the 2 times");
   expect(message("\"trajectories\": 2", "\"trajectories\": -2"), "models.mac.test.trajectories");
   expect(message("{", "("), "is not JSON");
+  const auto with_series = [&](const nlohmann::json& series) -> std::string {
+    auto json = nlohmann::json::parse(good);
+    json["models"]["mac"]["test"]["series"] = series;
+    return message(good, json.dump());
+  };
+  expect(with_series({{"time", nlohmann::json::array()}}), "models.mac.test.series.time");
+  expect(with_series({{"time", {0, 1}}, {"physical_l2_of", {{"sin x", nlohmann::json::array()}}}}),
+         "models.mac.test.series.physical_l2_of.sin x");
   EXPECT_THROW(read_metrics(folder.file("none.json")), Error);
 }
 
