@@ -6,18 +6,11 @@
 #include <mac/network.hpp>
 
 #include "parallel/thread_count.hpp"
+#include "rollout/open_model.hpp"
 
 namespace mac {
 
 namespace {
-
-void check_fits(const Model& model, const System& system) {
-  if (!model.system.empty() && model.system != system.name())
-    throw UsageError("the model is a closure for {}, the data are of {}", model.system, system.name());
-  if (model.shape.d_in != system.resolved_size() || model.shape.d_out != system.closure_size())
-    throw UsageError("the network maps {} variables to {} closure components, the data have {} and {}",
-                     model.shape.d_in, model.shape.d_out, system.resolved_size(), system.closure_size());
-}
 
 /// The lags and times at which a split is looked at, in steps.
 struct Samples {
@@ -74,7 +67,7 @@ std::optional<double> MemoryResponse::memory_time(std::size_t j) const {
 
 MemoryResponse memory_response(const Model& model, const DataFile& data, const MemoryOptions& options) {
   const System& system = *data.experiment().system;
-  check_fits(model, system);
+  check_fits("the model", model, data.experiment(), data.path());
   const DataSplit split = data.split(options.split);
   const double step = data.experiment().data.closure_step();
   const Samples samples = choose_samples(split, step, options);

@@ -117,10 +117,6 @@ std::vector<ClosureError> predict_data(const Model& model, const std::string& mo
   const DataFile data = DataFile::open(input);
   const System& system = *data.experiment().system;
   check_fits(model_file, model, data.experiment(), input);
-  if (system.resolved_size() != model.shape.d_in || system.closure_size() != model.shape.d_out)
-    throw Error(
-        "{}: has {} resolved variables and {} closure components, the network {} inputs and {} outputs",
-        input, system.resolved_size(), system.closure_size(), model.shape.d_in, model.shape.d_out);
   const Target target = model.held.value_or(HeldClosure{}).target;
   Predictor predict(model, options);
 

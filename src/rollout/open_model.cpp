@@ -36,6 +36,10 @@ void check_fits(const std::string& path, const Model& model, const Experiment& e
   if (!model.input_names.empty() && model.input_names != system.resolved_names())
     throw UsageError("{}: reads the variables {}, but the data have {}", path,
                      fmt::join(model.input_names, " "), fmt::join(system.resolved_names(), " "));
+  if (model.shape.d_in != system.resolved_size() || model.shape.d_out != system.closure_size())
+    throw UsageError("{}: maps {} variables to {} closure components, but {} has {} and {}", path,
+                     model.shape.d_in, model.shape.d_out, source, system.resolved_size(),
+                     system.closure_size());
   const double step = experiment.data.closure_step();
   if (model.closure_step && std::abs(*model.closure_step - step) > 1e-9 * step)
     throw UsageError("{}: was trained for a closure step of {:g}, but {} saves every {:g}", path,

@@ -156,9 +156,15 @@ TEST(Memory, RefusesLagsLongerThanTheData) {
   MemoryOptions options;
   options.longest = 5;
   EXPECT_THROW(memory_response(tiny().model(0), tiny().open(), options), UsageError);
+}
+
+TEST(Memory, RefusesAModelOfOtherDataAsARolloutDoes) {
   Model other = tiny().model(0);
   other.system = "kdv";
   EXPECT_THROW(memory_response(other, tiny().open(), {}), UsageError);
+  other = tiny().model(0);
+  *other.closure_step *= 2;
+  EXPECT_THROW(memory_response(other, tiny().open(), {}), UsageError) << "lags would be twice as long";
 }
 
 TEST(DiagnoseMemory, PrintsTheMemoryTimesAndWritesThemAsJson) {
