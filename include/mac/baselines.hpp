@@ -79,7 +79,7 @@ MemoryKernel load_memory_kernel(const std::string& path);
 std::string train_baseline(const Experiment& experiment, const ModelPlan& plan, const DataFile& data,
                            const std::string& path, int threads, bool quiet);
 
-/// Whether the file is a saved baseline; false for anything else, readable or not.
+/// Whether the file is a saved baseline; false where there is none. Error if it cannot be read.
 bool is_baseline(const std::string& path);
 /// The model in a file that any of the functions above has saved; UsageError if it is for another system.
 /// `name` replaces the model's own unless empty.

@@ -5,6 +5,8 @@
 #include <mac/baselines.hpp>
 #include <mac/error.hpp>
 
+#include "io/input_file.hpp"
+
 namespace mac {
 
 h5::File open_baseline(const std::string& path, const std::string& kind) {
@@ -27,7 +29,7 @@ std::vector<double> read_coefficients(const h5::File& file, std::size_t count) {
 }
 
 bool is_baseline(const std::string& path) {
-  if (!std::filesystem::is_regular_file(path) || H5Fis_hdf5(path.c_str()) <= 0) return false;
+  if (!std::filesystem::is_regular_file(path) || file_kind(path) != FileKind::hdf5) return false;
   const h5::File file = h5::File::open(path);
   return file.has_attribute("/", "mac_kind") && file.string_attribute("/", "mac_kind") == baseline_file_kind;
 }

@@ -81,6 +81,10 @@ double axis_unit(AxisRange range) {
   return std::pow(10, 3 * std::floor((std::log10(largest) + 0.7) / 3));
 }
 
+std::string power_of_ten(double exponent) {
+  return fmt::format("10^{{{}{:g}}}", exponent < 0 ? "−" : "", std::abs(exponent));
+}
+
 std::vector<Tick> linear_ticks(AxisRange range, std::size_t most, double unit) {
   const double rough = (range.high - range.low) / static_cast<double>(most);
   const double power = std::pow(10, std::floor(std::log10(rough)));
@@ -103,8 +107,7 @@ std::vector<Tick> log_ticks(AxisRange range, std::size_t most) {
   if (last - first >= 1) {
     const double every = std::ceil((last - first + 1) / static_cast<double>(most));
     for (double k = std::ceil(first / every) * every; k <= last; k += every)
-      ticks.push_back(
-          {std::pow(10, k), k < 0 ? fmt::format("10^{{−{:g}}}", -k) : fmt::format("10^{{{:g}}}", k)});
+      ticks.push_back({std::pow(10, k), power_of_ten(k)});
     return ticks;
   }
   for (double k = first - 1; k <= last + 1; ++k)

@@ -60,6 +60,8 @@ struct Tick {
   double at = 0;
   std::string label;  // as gnuplot's enhanced text
 };
+/// 10^exponent, as gnuplot's enhanced text.
+std::string power_of_ten(double exponent);
 /// At most `most` round numbers inside the range, as multiples of `unit`.
 std::vector<Tick> linear_ticks(AxisRange range, std::size_t most, double unit = 1);
 /// Powers of ten, every so many that there are at most `most`; below two decades 2 and 5 times them as well.

@@ -107,11 +107,6 @@ AxisRange x_range(const Figure& figure) {
   return std::isfinite(range.low) ? AxisRange{range.low / 2, 2 * range.low + 1} : AxisRange{};
 }
 
-std::string power_text(double unit) {
-  const double k = std::round(std::log10(unit));
-  return k < 0 ? fmt::format("10^{{−{:g}}}", -k) : fmt::format("10^{{{:g}}}", k);
-}
-
 /// In gnuplot's enhanced text these characters do something.
 std::string plain(const std::string& text) {
   std::string result;
@@ -127,7 +122,8 @@ std::string y_axis(const Axes& axes, double label_x, double label_y) {
   const AxisRange range = shown_range(axes);
   const double unit = axes.log_y ? 1 : axis_unit(range);
   const auto ticks = axes.log_y ? log_ticks(range, most_ticks) : linear_ticks(range, most_ticks, unit);
-  const std::string label = plain(axes.y_label) + (unit == 1 ? "" : " / " + power_text(unit));
+  const std::string label =
+      plain(axes.y_label) + (unit == 1 ? "" : " / " + power_of_ten(std::round(std::log10(unit))));
   return fmt::format(
       "{}set logscale y\nset yrange [{:.9g}:{:.9g}]\nset ytics {}\n"
       "set label 1 {} at screen {:.5f},{:.5f} center rotate by 90\n",

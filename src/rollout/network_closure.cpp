@@ -6,6 +6,7 @@
 // memory of the steps before; only the first stage of a step, at y_n itself, is remembered.
 #include <algorithm>
 #include <mac/error.hpp>
+#include <mac/held_rk4.hpp>
 #include <mac/model.hpp>
 #include <mac/network.hpp>
 #include <mac/rollout.hpp>
@@ -79,10 +80,9 @@ class NetworkGroup final : public ClosureGroup {
     std::vector<double> stage(y, y + count_ * d), k(count_ * d), sum(count_ * d),
         closure(step.closure, step.closure + count_ * c);
     std::vector<float> scratch;
-    constexpr double a[4] = {0, 0.5, 0.5, 1}, b[4] = {1.0 / 6, 1.0 / 3, 1.0 / 3, 1.0 / 6};
-    for (int s = 0; s < 4; ++s) {
+    for (std::size_t s = 0; s < held_rk4::stages; ++s) {
       if (s > 0) {
-        for (std::size_t i = 0; i < stage.size(); ++i) stage[i] = y[i] + a[s] * step.dt * k[i];
+        held_rk4::stage_state(s, stage.size(), step.dt, y, k.data(), stage.data());
         scratch = before_;
         evaluate(stage.data(), closure.data(), scratch);
       }
@@ -90,7 +90,7 @@ class NetworkGroup final : public ClosureGroup {
         step.system.reduced_rhs(stage.data() + i * d, k.data() + i * d);
         for (std::size_t j = 0; j < c; ++j) k[i * d + targets[j]] += closure[i * c + j];
       }
-      for (std::size_t i = 0; i < k.size(); ++i) sum[i] += b[s] * k[i];
+      for (std::size_t i = 0; i < k.size(); ++i) sum[i] += held_rk4::b(s) * k[i];
     }
     for (std::size_t i = 0; i < sum.size(); ++i) y[i] += step.dt * sum[i];
   }

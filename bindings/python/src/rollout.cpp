@@ -6,12 +6,12 @@
 #include <mac/held_rk4.hpp>
 
 #include "closure.hpp"
+#include "rollout/group.hpp"
 
 namespace mac::python {
 
 namespace {
 
-constexpr double blow_up_bound = 1e12;  // as in `mac rollout`
 constexpr double nan = std::numeric_limits<double>::quiet_NaN();
 constexpr std::size_t steps_per_look = 64;  // at whether Ctrl-C was pressed
 
