@@ -14,7 +14,7 @@ namespace mac {
 namespace {
 
 using test::ScratchFolder;
-using testing::make;
+using test::make;
 
 MemoryKernelOptions short_kernel(std::size_t degree, double horizon) {
   MemoryKernelOptions options;
@@ -41,7 +41,7 @@ TEST(ClosureRate, IsTheDerivativeOfTheClosureAlongTheFlow) {
     const auto condition = system->initial_condition(nullptr);
     const double dt = 1e-4;
     const auto solver = system->make_solver(dt);
-    solver->start(testing::sample(*system, *condition, 1));
+    solver->start(test::sample(*system, *condition, 1));
     for (int i = 0; i < 3000; ++i) solver->step();  // until the unresolved modes are alive
     std::vector<double> before(6), after(6), rate(6), full_rate(system->full_size());
     solver->closure(before);

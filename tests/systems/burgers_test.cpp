@@ -5,7 +5,7 @@
 namespace mac {
 namespace {
 
-using namespace testing;
+using namespace test;
 
 // Cole–Hopf: u = 4 nu sum n I_n(z) e^{-nu n^2 t} sin nx / (I_0(z) + 2 sum I_n(z) e^{-nu n^2 t} cos nx),
 // z = 1/(2 nu), for u_0 = sin x; returned as psi_k, k = 1..3 (phi_k = 0).

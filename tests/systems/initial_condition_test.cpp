@@ -7,7 +7,7 @@
 namespace mac {
 namespace {
 
-using namespace testing;
+using namespace test;
 
 TEST(InitialCondition, DrawsFourierModesUniformlyBelowTheirBounds) {
   const auto system = make("name = 'burgers'\ngrid = 64");

@@ -8,7 +8,7 @@
 namespace mac {
 namespace {
 
-using namespace testing;
+using namespace test;
 
 TEST(Kdv, ReproducesTheCheckValuesOfSinX) {
   const auto system = make("name = 'kdv'\ngrid = 256");

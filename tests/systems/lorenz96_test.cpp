@@ -5,7 +5,7 @@
 namespace mac {
 namespace {
 
-using namespace testing;
+using namespace test;
 
 /// An array addressed as in the equations: 1-based, periodic.
 struct Ring {

@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-namespace mac::testing {
+namespace mac::test {
 
 /// A system from the text of its [system] table: make("name = 'burgers'\ngrid = 128").
 inline std::unique_ptr<System> make(const std::string& table) {
@@ -58,4 +58,4 @@ inline double measured_order(const System& system, const std::vector<double>& st
                    distance(advance(system, start, dt / 2, 2 * steps), exact));
 }
 
-}  // namespace mac::testing
+}  // namespace mac::test

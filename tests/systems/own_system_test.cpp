@@ -49,7 +49,7 @@ void register_once() {
 
 TEST(OwnSystem, IsMadeByNameWithItsParameters) {
   register_once();
-  const auto system = testing::make("name = 'relaxation'\na = 3");
+  const auto system = test::make("name = 'relaxation'\na = 3");
   EXPECT_EQ(system->name(), "relaxation");
   EXPECT_EQ(system->closure_names(), std::vector<std::string>{"C_x"});
   const double y = 2, adjoint = 1;
@@ -62,7 +62,7 @@ TEST(OwnSystem, IsMadeByNameWithItsParameters) {
 
 TEST(OwnSystem, HasAsClosureWhatTheReducedModelMisses) {
   register_once();
-  const auto system = testing::make("name = 'relaxation'");
+  const auto system = test::make("name = 'relaxation'");
   const auto solver = system->make_solver(0.01);
   solver->start(std::vector<double>{0.5, 0.25});
   double closure = 0, x = 0;
@@ -90,11 +90,11 @@ TEST(OwnSystem, CannotTakeANameTwiceOrCloseAVariableItDoesNotHave) {
   register_once();
   EXPECT_THROW(register_system<Relaxation>("burgers"), UsageError);
   EXPECT_THROW(register_system<Relaxation>("relaxation"), UsageError);
-  EXPECT_THROW(testing::make("name = 'beyond'"), UsageError);
+  EXPECT_THROW(test::make("name = 'beyond'"), UsageError);
 }
 
 TEST(Recorded, HasNamesButNoEquations) {
-  const auto system = testing::make("name = 'recorded'\nresolved = ['u', 'v', 'w']\ntargets = ['w', 'u']");
+  const auto system = test::make("name = 'recorded'\nresolved = ['u', 'v', 'w']\ntargets = ['w', 'u']");
   EXPECT_EQ(system->closure_names(), (std::vector<std::string>{"C_w", "C_u"}));
   EXPECT_EQ(system->closure_targets()[0], 2u);
   EXPECT_FALSE(system->has_equations());
@@ -104,9 +104,9 @@ TEST(Recorded, HasNamesButNoEquations) {
 }
 
 TEST(Recorded, RefusesVariablesThatAreNotThere) {
-  EXPECT_THROW(testing::make("name = 'recorded'\nresolved = []"), UsageError);
-  EXPECT_THROW(testing::make("name = 'recorded'\nresolved = ['u']\ntargets = ['v']"), UsageError);
-  EXPECT_THROW(testing::make("name = 'recorded'\nresolved = ['u']\ntargets = []"), UsageError);
+  EXPECT_THROW(test::make("name = 'recorded'\nresolved = []"), UsageError);
+  EXPECT_THROW(test::make("name = 'recorded'\nresolved = ['u']\ntargets = ['v']"), UsageError);
+  EXPECT_THROW(test::make("name = 'recorded'\nresolved = ['u']\ntargets = []"), UsageError);
 }
 
 }  // namespace

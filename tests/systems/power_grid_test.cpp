@@ -8,7 +8,7 @@
 namespace mac {
 namespace {
 
-using namespace testing;
+using namespace test;
 
 const std::vector<double> rest{0, 0, .0418, -.170, .8777};
 

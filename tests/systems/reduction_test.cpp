@@ -10,7 +10,7 @@
 namespace mac {
 namespace {
 
-using namespace testing;
+using namespace test;
 
 const std::vector<std::string> tables{
     "name = 'burgers'\ngrid = 64",
