@@ -1,7 +1,6 @@
 #include "baselines/hermite.hpp"
 
 #include <Eigen/Eigenvalues>
-#include <algorithm>
 #include <cmath>
 
 namespace mac {

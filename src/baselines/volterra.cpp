@@ -3,7 +3,6 @@
 #include <Eigen/LU>
 #include <algorithm>
 #include <bit>
-#include <memory>
 
 #include "systems/real_fft.hpp"
 

@@ -2,7 +2,6 @@
 #include <mac/mac.h>
 
 #include <algorithm>
-#include <cmath>
 #include <cstring>
 #include <mac/error.hpp>
 #include <mac/version.hpp>
