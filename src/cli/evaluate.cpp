@@ -7,24 +7,11 @@
 #include <mac/evaluation.hpp>
 #include <mac/report.hpp>
 #include <memory>
-#include <nlohmann/json.hpp>
 
 #include "cli/commands.hpp"
-#include "io/atomic_file.hpp"
 #include "io/standard_streams.hpp"
 
 namespace mac::cli {
-
-void write_json(const std::string& path, const nlohmann::json& value) {
-  write_text(path, value.dump(2) + "\n");
-}
-
-void write_text(const std::string& path, const std::string& text) {
-  if (path == "-")
-    fmt::print("{}", text);
-  else
-    write_file_atomically(path, text);
-}
 
 namespace {
 

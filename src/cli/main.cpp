@@ -2,67 +2,17 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cmath>
 #include <cstdio>
 #include <exception>
 #include <mac/error.hpp>
 #include <mac/progress.hpp>
 #include <mac/version.hpp>
-#include <set>
 
 #include "cli/commands.hpp"
-#include "io/input_file.hpp"
 #include "io/nearest.hpp"
 #include "io/standard_streams.hpp"
 
 namespace mac::cli {
-
-namespace {
-
-void check_outputs(const CLI::App& command) {
-  std::vector<std::pair<std::string, std::string>> files;  // option, path
-  const std::set<std::string> file_types{"FILE", "FILE...", "EXPERIMENT", "MODEL", "METRICS"};
-  for (const CLI::Option* option : command.get_options())
-    if (file_types.contains(option->get_type_name()))
-      for (const std::string& path : option->results()) files.emplace_back(option->get_name(), path);
-  for (const auto& [output, path] : files)
-    if (output == "--json" && path.empty()) throw UsageError("--json: the name of the file is empty");
-  for (const auto& [output, path] : files)
-    for (const auto& [other, other_path] : files)
-      if ((output == "--output" || output == "--json") && other != output && same_file(path, other_path))
-        throw UsageError("{} {}: would overwrite {} {}", output, path, other, other_path);
-}
-
-CLI::Validator finite_number(const char* expected, bool (*fits)(double)) {
-  const auto complaint = [=](const std::string& text) {
-    double value = 0;
-    const bool good = CLI::detail::lexical_cast(text, value) && std::isfinite(value) && fits(value);
-    return good ? std::string() : fmt::format("{} is not {}", text, expected);
-  };
-  return {complaint, ""};
-}
-
-}  // namespace
-
-CLI::Validator positive_number() {
-  return finite_number("a finite number above 0", [](double value) { return value > 0; });
-}
-
-CLI::Validator non_negative_number() {
-  return finite_number("a finite number from 0 on", [](double value) { return value >= 0; });
-}
-
-void add_common(CLI::App& command, Common& common, bool with_json) {
-  command
-      .add_option("--threads", common.threads, "Number of threads (default: OMP_NUM_THREADS, or all cores)")
-      ->check(CLI::Range(1, 4096))
-      ->type_name("N");
-  command.add_flag("--quiet", common.quiet, "No progress, only results and errors");
-  if (with_json)
-    command.add_option("--json", common.json, "Write the results as JSON to FILE (- for standard output)")
-        ->type_name("FILE");
-  command.parse_complete_callback([&command] { check_outputs(command); });
-}
 
 namespace {
 

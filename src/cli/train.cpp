@@ -1,12 +1,10 @@
 // mac train: experiment.toml and data.h5 -> model.safetensors, or the .h5 of a baseline
 #include <fmt/format.h>
 
-#include <charconv>
 #include <cmath>
 #include <filesystem>
 #include <mac/baselines.hpp>
 #include <mac/error.hpp>
-#include <mac/progress.hpp>
 #include <mac/training.hpp>
 #include <memory>
 
@@ -106,21 +104,6 @@ void run(const TrainRequest& request) {
 }
 
 }  // namespace
-
-std::vector<std::uint64_t> seed_range(const std::string& text) {
-  std::uint64_t first = 0, last = 0;
-  const char* const end = text.data() + text.size();
-  const auto [colon, first_error] = std::from_chars(text.data(), end, first);
-  if (first_error == std::errc() && colon != end && *colon == ':') {
-    const auto [rest, last_error] = std::from_chars(colon + 1, end, last);
-    if (last_error == std::errc() && rest == end && last > first && last - first <= 10000) {
-      std::vector<std::uint64_t> seeds;
-      for (std::uint64_t seed = first; seed < last; ++seed) seeds.push_back(seed);
-      return seeds;
-    }
-  }
-  throw UsageError("--seeds {}: expected FIRST:END with FIRST < END, as in 0:5 for the seeds 0 to 4", text);
-}
 
 void add_train(CLI::App& program) {
   const auto request = std::make_shared<TrainRequest>();
