@@ -103,17 +103,14 @@ void generate(const Experiment& experiment, const std::string& path, const Gener
     Progress progress(fmt::format("generating {} trajectories", experiment.system->name()), total,
                       options.quiet);
     std::map<std::string, FinalStates> final_states;
-    std::map<std::string, double> end_times;
     for (const SplitPlan& split : data.splits) {
       const bool is_continued =
           std::any_of(data.splits.begin(), data.splits.end(),
                       [&](const SplitPlan& other) { return other.continues == split.name; });
       const FinalStates* parent = split.continues ? &final_states.at(*split.continues) : nullptr;
-      const double start_time = split.continues ? end_times.at(*split.continues) : 0;
       final_states[split.name] =
-          generate_split(experiment, split, SplitWriter(file, split, start_time, data, *experiment.system),
-                         parent, is_continued, threads, progress);
-      end_times[split.name] = start_time + split.horizon;
+          generate_split(experiment, split, SplitWriter(file, split, data, *experiment.system), parent,
+                         is_continued, threads, progress);
     }
   }
   file.close();

@@ -1,31 +1,39 @@
 #include "data/split_writer.hpp"
 
+#include <algorithm>
+
 #include "data/split_group.hpp"
 
 namespace mac {
 
 namespace {
 
-h5::File& create_group(h5::File& file, const SplitPlan& split, double start_time, const DataPlan& data,
-                       const System& system) {
+/// A split that continues another starts where that one ends.
+double start_time(const SplitPlan& split, const DataPlan& data) {
+  if (!split.continues) return 0;
+  const SplitPlan& parent = *std::ranges::find(data.splits, *split.continues, &SplitPlan::name);
+  return start_time(parent, data) + parent.horizon;
+}
+
+h5::File& create_group(h5::File& file, const SplitPlan& split, const DataPlan& data, const System& system) {
   std::vector<std::string> labels(split.trajectories);
   if (split.initial)
     for (std::size_t i = 0; i < labels.size(); ++i) labels[i] = split.initial->label(i);
+  const double start = start_time(split, data);
   std::vector<double> time(split.intervals + 1);
   for (std::size_t t = 0; t < time.size(); ++t)
-    time[t] = start_time + static_cast<double>(t) * data.closure_step();
+    time[t] = start + static_cast<double>(t) * data.closure_step();
   create_split_group(file, split.name, labels, time, system.time_unit());
   return file;
 }
 
 }  // namespace
 
-SplitWriter::SplitWriter(h5::File& file, const SplitPlan& split, double start_time, const DataPlan& data,
-                         const System& system)
+SplitWriter::SplitWriter(h5::File& file, const SplitPlan& split, const DataPlan& data, const System& system)
     : times_(split.intervals + 1),
       d_(system.resolved_size()),
       c_(system.closure_size()),
-      resolved_(create_series(create_group(file, split, start_time, data, system), split.name, "resolved",
+      resolved_(create_series(create_group(file, split, data, system), split.name, "resolved",
                               split.trajectories, times_, system.resolved_names())),
       closure_(
           create_series(file, split.name, "closure", split.trajectories, times_, system.closure_names())),

@@ -9,8 +9,7 @@ namespace mac {
 
 class SplitWriter {
  public:
-  SplitWriter(h5::File& file, const SplitPlan& split, double start_time, const DataPlan& data,
-              const System& system);
+  SplitWriter(h5::File& file, const SplitPlan& split, const DataPlan& data, const System& system);
 
   /// (n_time, d), (n_time, c), (n_time-1, c)
   void write(std::size_t index, const double* resolved, const double* closure, const double* closure_mean);

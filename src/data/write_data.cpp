@@ -2,7 +2,6 @@
 #include <cmath>
 #include <mac/data.hpp>
 #include <mac/error.hpp>
-#include <map>
 
 #include "data/provenance.hpp"
 #include "data/split_writer.hpp"
@@ -54,12 +53,9 @@ void write_data(const Experiment& experiment, const std::vector<SplitArrays>& sp
   AtomicFile target(path);
   h5::File file = h5::File::create(target.temporary_path());
   write_provenance(file, "data", experiment);
-  std::map<std::string, double> end_times;
   for (const SplitPlan& plan : data.splits) {
     const SplitArrays& arrays = arrays_of(plan, splits);
-    const double start_time = plan.continues ? end_times.at(*plan.continues) : 0;
-    end_times[plan.name] = start_time + plan.horizon;
-    SplitWriter writer(file, plan, start_time, data, system);
+    SplitWriter writer(file, plan, data, system);
     const std::size_t times = plan.intervals + 1;
     for (std::size_t i = 0; i < plan.trajectories; ++i)
       writer.write(i, arrays.resolved.data() + i * times * d, arrays.closure.data() + i * times * c,
