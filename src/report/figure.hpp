@@ -37,11 +37,11 @@ struct Figure {
   std::string name;     // of its files: "resolved_test"
   std::string title;    // a heading
   std::string caption;  // what is shown
-  std::string x_label;
+  std::string x_label = {};
   bool log_x = false;
-  std::optional<double> mark;  // a vertical line, such as the end of the training data
-  std::vector<Panel> panels;
-  std::vector<Table> tables;  // below the figure
+  std::optional<double> mark = {};  // a vertical line, such as the end of the training data
+  std::vector<Panel> panels = {};
+  std::vector<Table> tables = {};  // below the figure
 
   /// The models of all curves in the order in which they first appear.
   std::vector<std::string> models() const;

@@ -301,10 +301,7 @@ std::vector<Figure> series_figures(const Evaluation& evaluation) {
            .title = title_of("Physical-space error", split),
            .caption = "L2 norm over space of the difference to the true resolved field, mean over "
                       "the trajectories.",
-           .x_label = {},
-           .mark = mark,
-           .panels = {},
-           .tables = {}},
+           .mark = mark},
           "L² error", true, [](const SplitMetrics& m) { return &m.physical_l2; }));
     for (const std::string& label : labels)
       add(series_figure(
@@ -312,10 +309,7 @@ std::vector<Figure> series_figures(const Evaluation& evaluation) {
           {.name = "l2_error_" + name_from(label),
            .title = fmt::format("Physical-space error from u₀ = {}, {}", label, split_words(split)),
            .caption = "L2 norm over space of the difference to the true resolved field.",
-           .x_label = {},
-           .mark = mark,
-           .panels = {},
-           .tables = {}},
+           .mark = mark},
           "L² error", true, [&](const SplitMetrics& m) -> const Series* {
             const auto found = m.labelled_physical_l2.find(label);
             return found == m.labelled_physical_l2.end() ? nullptr : &found->second;
@@ -325,10 +319,7 @@ std::vector<Figure> series_figures(const Evaluation& evaluation) {
                       {.name = "running_l2_" + split,
                        .title = title_of("Running cumulative error", split),
                        .caption = "Relative L2 error up to time t, mean over the trajectories.",
-                       .x_label = {},
-                       .mark = mark,
-                       .panels = {},
-                       .tables = {}},
+                       .mark = mark},
                       "relative L² error", far_apart(evaluation, split),
                       [](const SplitMetrics& m) { return &m.running_l2; }));
     add(series_figure(evaluation, split,
@@ -336,20 +327,14 @@ std::vector<Figure> series_figures(const Evaluation& evaluation) {
                        .title = title_of("Running correlation", split),
                        .caption = "Correlation of prediction and truth up to time t as the paper defines it "
                                   "(uncentred), mean over the trajectories.",
-                       .x_label = {},
-                       .mark = mark,
-                       .panels = {},
-                       .tables = {}},
+                       .mark = mark},
                       "correlation", false, [](const SplitMetrics& m) { return &m.running_correlation; }));
     add(series_figure(
         evaluation, split,
         {.name = "running_centred_correlation_" + split,
          .title = title_of("Running centred correlation", split),
          .caption = "The same about the running means, which a constant prediction does not satisfy.",
-         .x_label = {},
-         .mark = mark,
-         .panels = {},
-         .tables = {}},
+         .mark = mark},
         "centred correlation", false, [](const SplitMetrics& m) { return &m.running_centred_correlation; }));
   }
   return figures;
