@@ -13,8 +13,8 @@
 namespace mac {
 namespace {
 
-using test::ScratchFolder;
 using test::make;
+using test::ScratchFolder;
 
 MemoryKernelOptions short_kernel(std::size_t degree, double horizon) {
   MemoryKernelOptions options;
