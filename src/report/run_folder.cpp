@@ -34,6 +34,8 @@ std::ptrdiff_t rank(const std::string& model, const Experiment& experiment) {
   return (found - experiment.models.begin()) + (is_floor(model) ? 1 : 0);
 }
 
+std::string stem(const std::string& path) { return fs::path(path).stem().string(); }
+
 /// The experiment's name for a model it took from a file; else the one in the file itself; else "mac" from
 /// mac-seed0.safetensors.
 std::string model_name(const Model& model, const std::string& path, const Experiment& experiment) {
@@ -41,11 +43,9 @@ std::string model_name(const Model& model, const std::string& path, const Experi
     if (plan.file && model_file_name(plan) == fs::path(path).filename()) return plan.name;
   for (const char* key : {"name", "model"})
     if (const auto own = model.provenance.find(key); own != model.provenance.end()) return own->second;
-  const std::string own = fs::path(path).stem().string();
-  return own.substr(0, own.rfind("-seed"));
+  const std::string file = stem(path);
+  return file.substr(0, file.rfind("-seed"));
 }
-
-std::string stem(const std::string& path) { return fs::path(path).stem().string(); }
 
 /// The files that metrics.json was made from, or all of them: a folder may hold seeds and models of studies
 /// before, which mac run keeps for another time.

@@ -157,7 +157,7 @@ TrainingPlan read_plan(const ConfigTable& experiment, const ConfigTable& model, 
     if (source && source->has("stages")) stages = source->tables("stages");
   if (draft.plan.validation_horizon > 0 &&
       std::lround(draft.plan.validation_horizon / data.closure_step()) < 1)
-    (own ? *own : *shared)
+    (own && own->has("validation_horizon") ? *own : *shared)
         .fail("validation_horizon", fmt::format("is {}, less than a step of the closure, {}",
                                                 draft.plan.validation_horizon, data.closure_step()));
   for (const ConfigTable& table : stages) {
