@@ -140,7 +140,7 @@ FourierSystem::FourierSystem(const ConfigTable& table) {
 
 std::optional<ReducedEquations> FourierSystem::reduced_equations() const {
   if (modes_ > FourierModes::most) return std::nullopt;
-  FourierModes equations{modes_, {}};
+  FourierModes equations{};
   std::copy_n(lambda(), 2 * (modes_ + 1), equations.lambda);
   return ReducedEquations{equations};
 }

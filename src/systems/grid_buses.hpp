@@ -2,11 +2,13 @@
 #pragma once
 
 #include <cmath>
+#include <cstddef>
 #include <mac/host_device.hpp>
 
 namespace mac {
 
 struct GridBuses {
+  static constexpr int variables_of_paper = 3;
   double M1, M2, D1, D2, D3, b1, b2, b3, P2, P3, Q3, epsilon, V1, V2;
   double alpha3_0, V3_0;
 
@@ -42,7 +44,7 @@ struct GridBuses {
     dzdt[4] = -gV(z[2], z[3], z[4]) / epsilon;
   }
   template <class Scalar>
-  MAC_HOST_DEVICE void reduced_rhs(const Scalar* y, Scalar* dydt) const {
+  MAC_HOST_DEVICE void reduced_rhs(std::size_t /*3*/, const Scalar* y, Scalar* dydt) const {
     const Scalar alpha3(alpha3_0), V3(V3_0);
     const auto [g2, g3] = powers(y[2], alpha3, V3);
     generators(y, g2, g3, dydt);

@@ -110,7 +110,7 @@ class Lorenz96 final : public System {
   }
 
   std::optional<ReducedEquations> reduced_equations() const override {
-    return ReducedEquations{LorenzRing{p_.n, p_.f}};
+    return ReducedEquations{LorenzRing{p_.f}};
   }
 
   std::size_t full_size() const override { return p_.n * (1 + p_.j); }

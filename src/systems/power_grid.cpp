@@ -72,7 +72,7 @@ struct PowerGridEquations {
   void operator()(const double* z, double* rate, double* closure) const {
     std::array<double, 3> reduced;
     grid.full_rhs(z, rate);
-    grid.reduced_rhs(z, reduced.data());
+    grid.reduced_rhs(3, z, reduced.data());
     closure[0] = rate[0] - reduced[0];
     closure[1] = rate[1] - reduced[1];
   }
@@ -124,9 +124,9 @@ class PowerGrid final : public System {
   const std::vector<std::string>& closure_names() const override { return closure_names_; }
   std::span<const std::size_t> closure_targets() const override { return closure_targets_; }
 
-  void reduced_rhs(const double* y, double* dydt) const override { grid_.reduced_rhs(y, dydt); }
+  void reduced_rhs(const double* y, double* dydt) const override { grid_.reduced_rhs(3, y, dydt); }
   void reduced_rhs_vjp(const double* y, const double* adjoint, double* grad_y) const override {
-    add_vjp(3, y, adjoint, grad_y, [this](const auto* x, auto* f) { grid_.reduced_rhs(x, f); });
+    add_vjp(3, y, adjoint, grad_y, [this](const auto* x, auto* f) { grid_.reduced_rhs(3, x, f); });
   }
 
   std::optional<ReducedEquations> reduced_equations() const override { return ReducedEquations{grid_}; }

@@ -1,8 +1,12 @@
 // The reduced right-hand sides R^(y) as plain values: what a device needs to evaluate them.
+//
+// The number d of variables is an argument: where the compiler knows it, it keeps all of them in registers.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <mac/host_device.hpp>
+#include <span>
 #include <variant>
 
 #include "systems/fourier_modes.hpp"
@@ -21,28 +25,34 @@ MAC_HOST_DEVICE void slow_rhs(std::size_t n, double f, const Scalar* x, Scalar* 
 }
 
 struct LorenzRing {
-  std::size_t n;
+  static constexpr int variables_of_paper = 8;
   double f;
 
   template <class Scalar>
-  MAC_HOST_DEVICE void reduced_rhs(const Scalar* x, Scalar* dxdt) const {
-    slow_rhs(n, f, x, dxdt);
+  MAC_HOST_DEVICE void reduced_rhs(std::size_t d, const Scalar* x, Scalar* dxdt) const {
+    slow_rhs(d, f, x, dxdt);
   }
 };
 
 struct FourierModes {
+  static constexpr int variables_of_paper = 6;
   static constexpr std::size_t most = 16;
-  std::size_t modes;
   double lambda[2 * (most + 1)];
 
   template <class Scalar>
-  MAC_HOST_DEVICE void reduced_rhs(const Scalar* y, Scalar* dydt) const {
-    fourier_reduced_rhs(modes, lambda, y, dydt);
+  MAC_HOST_DEVICE void reduced_rhs(std::size_t d, const Scalar* y, Scalar* dydt) const {
+    fourier_reduced_rhs(d / 2, lambda, y, dydt);
   }
 };
 
 struct ReducedEquations {
   std::variant<LorenzRing, FourierModes, GridBuses> of;
 };
+
+/// drives[v]: the closure that drives variable v, or -1; closure j drives targets[j].
+inline void set_drives(std::span<const std::size_t> targets, std::span<int> drives) {
+  std::ranges::fill(drives, -1);
+  for (std::size_t j = 0; j < targets.size(); ++j) drives[targets[j]] = static_cast<int>(j);
+}
 
 }  // namespace mac

@@ -98,7 +98,8 @@ TEST_F(CudaHistory, FollowsTheCpuWithSoap) {
 TEST_F(CudaTrain, FollowsTheCpuThroughRolloutsOfEverySystem) {
   const std::string lorenz = "name = 'lorenz96'\nJ = 4\nwarmup_steps = 50\n[data]\ndt = 5e-3\nstride = 2\n",
                     grid = "name = 'power_grid'\n[data]\ndt = 2e-4\nstride = 50\n",
-                    kdv = "name = 'kdv'\nmodes = 5\ngrid = 32\n[data]\ndt = 5e-3\nstride = 2\n";
+                    burgers = "name = 'burgers'\ngrid = 32\n[data]\ndt = 1e-3\nstride = 10\n",
+                    five_modes = "name = 'kdv'\nmodes = 5\ngrid = 32\n[data]\ndt = 5e-3\nstride = 2\n";
   const std::string rest = R"(
 [data.train]
 trajectories = 3
@@ -119,7 +120,7 @@ steps = 5
 noise = 1e-3
 noise_from = 0
 )";
-  for (const std::string& system : {lorenz, grid, kdv})
+  for (const std::string& system : {lorenz, grid, burgers, five_modes})
     for (const std::string hold : {"zero", "linear"})
       for (const auto& [form, weights] :
            {std::pair("sequence", "none"), std::pair("sequence", "relative"),

@@ -114,9 +114,7 @@ GroupResult DeviceNetworkClosure::roll(const GroupTask& task, GroupStart start) 
                  .truth = truth.data(),
                  .resolved = resolved.data(),
                  .predicted = predicted.data()};
-  std::ranges::fill(run.drives, -1);
-  const auto targets = task.system.closure_targets();
-  for (std::size_t j = 0; j < targets.size(); ++j) run.drives[targets[j]] = static_cast<int>(j);
+  set_drives(task.system.closure_targets(), run.drives);
   const auto plan = plan_rollout(run.network, run.count, shared_memory(), multiprocessors());
   if (!plan) throw Error("{}: is too large for rollouts on the CUDA device: use --device cpu", name());
   for (; run.first < run.times; run.first = run.end) {

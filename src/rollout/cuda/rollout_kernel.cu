@@ -282,35 +282,32 @@ __device__ void advance(const Equations& equations, const RolloutRun& run, int d
     before[v] = j < 0 || !previous ? 0 : previous[j * group];
     targets[v] = static_cast<std::size_t>(v);
   }
-  const CoupledRk4 rk4{
-      static_cast<std::size_t>(d), static_cast<std::size_t>(d), targets, run.dt, run.linear, run.mean};
-  rk4.step<D>([&](const double* at, double* rate) { equations.reduced_rhs(at, rate); }, now,
-              previous ? before : nullptr, state);
+  const auto count = static_cast<std::size_t>(d);
+  const CoupledRk4 rk4{count, count, targets, run.dt, run.linear && previous, run.mean};
+  rk4.step<D>([&](const double* at, double* rate) { equations.reduced_rhs(count, at, rate); }, now, before,
+              state);
   for (int v = 0; v < d; ++v) y[v * group] = state[v];
 }
 
 /// The paper's systems with their sizes known at compile time, others with room for any.
 __device__ void advance(const RolloutRun& run, double* y, const double* closure, const double* previous,
                         int group) {
-  constexpr int any = most_rolled_variables;
-  const int d = run.network.d_in;
-  const DeviceEquations& of = run.equations;
-  if (of.kind == 0) {
-    if (d == 8)
-      advance<8>(LorenzRing{8, of.ring.f}, run, 8, y, closure, previous, group);
+  const auto with = [&](const auto& equations) {
+    constexpr int any = most_rolled_variables,
+                  of_paper = std::decay_t<decltype(equations)>::variables_of_paper;
+    const int d = run.network.d_in;
+    if (d == of_paper)
+      advance<of_paper>(equations, run, of_paper, y, closure, previous, group);
     else
-      advance<any>(of.ring, run, d, y, closure, previous, group);
-  } else if (of.kind == 1) {
-    if (d == 6) {
-      FourierModes three = of.modes;
-      three.modes = 3;
-      advance<6>(three, run, 6, y, closure, previous, group);
-    } else {
-      advance<any>(of.modes, run, d, y, closure, previous, group);
-    }
-  } else {
-    advance<3>(of.grid, run, 3, y, closure, previous, group);
-  }
+      advance<any>(equations, run, d, y, closure, previous, group);
+  };
+  const DeviceEquations& of = run.equations;
+  if (of.kind == 0)
+    with(of.ring);
+  else if (of.kind == 1)
+    with(of.modes);
+  else
+    with(of.grid);
 }
 
 /// Records step n of trajectory g of the group, and advances it unless the step is the last.

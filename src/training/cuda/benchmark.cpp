@@ -167,8 +167,7 @@ DeviceTiming time_step_on_device(const System& system, const NetworkShape& shape
                  .truth = nullptr,
                  .resolved = resolved.data(),
                  .predicted = predicted.data()};
-  std::ranges::fill(run.drives, -1);
-  for (std::size_t j = 0; j < c; ++j) run.drives[system.closure_targets()[j]] = static_cast<int>(j);
+  set_drives(system.closure_targets(), run.drives);
   const auto plan = plan_rollout(run.network, run.count, shared_memory(), multiprocessors());
   if (!plan) throw Error("the network is too large for rollouts on the CUDA device");
   const Stream stream;

@@ -35,50 +35,60 @@ __global__ void __launch_bounds__(threads)
   }
 }
 
-/// What one chain's step reads: its own prediction and the one before, if there is one.
-template <int Capacity>
+/// The number of variables: `Room`, known at compile time, unless that is the room for any.
+template <int Room>
+__device__ int variables(const RolloutProblem& p) {
+  return Room < static_cast<int>(most_variables) ? Room : p.d;
+}
+
+/// What one chain's step reads: its own prediction and the one before, if there is one. Every variable has a
+/// closure, zero where none drives it, so that with a known number of variables everything is in registers.
+template <int Room>
 struct ChainClosures {
-  double closure[Capacity], previous[Capacity];
+  double closure[Room], previous[Room];
+  std::size_t targets[Room];
   bool has_previous;
 
   __device__ ChainClosures(const RolloutProblem& p, const CoupledArrays& at, int chain) {
     const int t = p.time(chain);
     has_previous = at.s > 0 || t > 0;
+    const float* const now = at.y + static_cast<std::size_t>(chain) * p.c;
     const float* const before =
         at.s > 0 ? at.previous_y + static_cast<std::size_t>(chain) * p.c
                  : at.y + static_cast<std::size_t>(t > 0 ? p.chain(p.window(chain), t - 1) : chain) * p.c;
-    for (int j = 0; j < p.c; ++j) {
-      const double scale = p.output_scale[j], mean = p.output_mean[j];
-      closure[j] = static_cast<double>(at.y[static_cast<std::size_t>(chain) * p.c + j]) * scale + mean;
-      previous[j] = static_cast<double>(before[j]) * scale + mean;
+    for (int v = 0; v < variables<Room>(p); ++v) {
+      const int j = p.drives[v];
+      closure[v] = j < 0 ? 0 : static_cast<double>(now[j]) * p.output_scale[j] + p.output_mean[j];
+      previous[v] = j < 0 ? 0 : static_cast<double>(before[j]) * p.output_scale[j] + p.output_mean[j];
+      targets[v] = static_cast<std::size_t>(v);
     }
   }
-  __device__ const double* before() const { return has_previous ? previous : nullptr; }
+  __device__ CoupledRk4 integrator(const RolloutProblem& p) const {
+    const auto d = static_cast<std::size_t>(variables<Room>(p));
+    return {d, d, targets, p.dt, p.linear && has_previous, p.mean};
+  }
 };
-
-__device__ CoupledRk4 integrator(const RolloutProblem& p) {
-  return {static_cast<std::size_t>(p.d), static_cast<std::size_t>(p.c), p.targets, p.dt, p.linear, p.mean};
-}
 
 __device__ const double* true_state(const RolloutProblem& p, const CoupledArrays& at, int chain) {
   return at.truth + (static_cast<std::size_t>(p.window(chain)) * p.states + p.time(chain) + at.s + 1) * p.d;
 }
 
 /// A thread for each chain.
-template <int Capacity, class Equations>
+template <int Room, class Equations>
 __global__ void __launch_bounds__(threads)
     coupled_step_kernel(const Equations equations, const RolloutProblem p, const CoupledArrays at,
                         double* z_next, float* x_next, double* errors) {
-  const int chain = static_cast<int>(blockIdx.x * threads + threadIdx.x);
+  const int chain = static_cast<int>(blockIdx.x * threads + threadIdx.x), d = variables<Room>(p);
   if (chain >= p.chains()) return;
-  const std::size_t offset = static_cast<std::size_t>(chain) * p.d;
-  const ChainClosures<Capacity> closures(p, at, chain);
-  double y[Capacity];
-  for (int v = 0; v < p.d; ++v) y[v] = at.z[offset + v];
-  const auto rhs = [&](const double* state, double* rate) { equations.reduced_rhs(state, rate); };
-  integrator(p).step<Capacity>(rhs, closures.closure, closures.before(), y);
+  const std::size_t offset = static_cast<std::size_t>(chain) * d;
+  const ChainClosures<Room> closures(p, at, chain);
+  const CoupledRk4 rk4 = closures.integrator(p);
+  double y[Room];
+  for (int v = 0; v < d; ++v) y[v] = at.z[offset + v];
+  const auto rhs = [&](const double* state, double* rate) { equations.reduced_rhs(rk4.d, state, rate); };
+  rk4.step<Room>(rhs, closures.closure, closures.previous, y);
   const double* const truth = true_state(p, at, chain);
-  for (int v = 0; v < p.d; ++v) {
+  for (int v = 0; v < d; ++v) {
     const double error = (y[v] - truth[v]) * p.input_factor[v];
     errors[offset + v] = error * error + (at.s > 0 ? errors[offset + v] : 0);
     z_next[offset + v] = y[v];
@@ -108,47 +118,50 @@ __global__ void __launch_bounds__(threads)
   }
 }
 
-/// `Capacity` lanes for each chain. All compute the same; each brings its own column of the Jacobian.
-template <int Capacity, class Equations>
+/// Lanes of a chain in the adjoint: a power of two, so that they shuffle among themselves.
+__host__ __device__ constexpr int lanes_of(int room) { return room <= 4 ? 4 : room <= 8 ? 8 : 32; }
+
+/// lanes_of(Room) lanes for each chain. All compute the same; each brings its own column of the Jacobian.
+template <int Room, class Equations>
 __global__ void __launch_bounds__(threads)
     coupled_adjoint_kernel(const Equations equations, const RolloutProblem p, const CoupledArrays at,
                            const double* z_next, const double* slopes, const double* d_z, const float* d_x,
                            double* d_z_before, double* d_own, double* d_previous) {
-  const int thread = static_cast<int>(blockIdx.x * threads + threadIdx.x);
-  const int lane = thread % Capacity;
-  const bool valid = thread / Capacity < p.chains();
-  const int chain = valid ? thread / Capacity : p.chains() - 1;  // all lanes of a warp exchange values
-  const std::size_t offset = static_cast<std::size_t>(chain) * p.d;
-  const ChainClosures<Capacity> closures(p, at, chain);
+  constexpr int lanes = lanes_of(Room);
+  const int thread = static_cast<int>(blockIdx.x * threads + threadIdx.x), lane = thread % lanes;
+  const int d = variables<Room>(p);
+  const bool valid = thread / lanes < p.chains();
+  const int chain = valid ? thread / lanes : p.chains() - 1;  // all lanes of a warp exchange values
+  const std::size_t offset = static_cast<std::size_t>(chain) * d;
+  const ChainClosures<Room> closures(p, at, chain);
+  const CoupledRk4 rk4 = closures.integrator(p);
   const double* const truth = true_state(p, at, chain);
-  double y[Capacity], d_next[Capacity], d_y[Capacity], own[Capacity], before[Capacity];
-  for (int v = 0; v < p.d; ++v) {
+  double y[Room], d_next[Room], d_y[Room], own[Room], before[Room];
+  for (int v = 0; v < d; ++v) {
     y[v] = at.z[offset + v];
-    d_next[v] = slopes[p.window(chain) * p.d + v] * (z_next[offset + v] - truth[v]) * p.input_factor[v] *
+    d_next[v] = slopes[p.window(chain) * d + v] * (z_next[offset + v] - truth[v]) * p.input_factor[v] *
                 p.input_factor[v];
     if (d_z) d_next[v] += d_z[offset + v] + static_cast<double>(d_x[offset + v]) * p.input_factor[v];
-    d_y[v] = 0;
+    d_y[v] = 0, own[v] = 0, before[v] = 0;
   }
-  for (int j = 0; j < p.c; ++j) own[j] = 0, before[j] = 0;
-  const auto rhs = [&](const double* state, double* rate) { equations.reduced_rhs(state, rate); };
+  const auto rhs = [&](const double* state, double* rate) { equations.reduced_rhs(rk4.d, state, rate); };
   const auto add_vjp = [&](const double* state, const double* adjoint, double* grad) {
-    Dual<1> point[Capacity], image[Capacity];
-    for (int v = 0; v < p.d; ++v) {
+    Dual<1> point[Room], image[Room];
+    for (int v = 0; v < d; ++v) {
       point[v] = Dual<1>(state[v]);
       point[v].partial[0] = v == lane ? 1 : 0;
     }
-    equations.reduced_rhs(static_cast<const Dual<1>*>(point), image);
+    equations.reduced_rhs(rk4.d, static_cast<const Dual<1>*>(point), image);
     double mine = 0;
-    for (int v = 0; v < p.d; ++v) mine += image[v].partial[0] * adjoint[v];
-    for (int v = 0; v < p.d; ++v) grad[v] += __shfl_sync(0xffffffffu, mine, v, Capacity);
+    for (int v = 0; v < d; ++v) mine += image[v].partial[0] * adjoint[v];
+    for (int v = 0; v < d; ++v) grad[v] += __shfl_sync(0xffffffffu, mine, v, lanes);
   };
-  integrator(p).adjoint<Capacity>(rhs, add_vjp, closures.closure, closures.before(), y, d_next, d_y, own,
-                                  before);
-  if (!valid) return;
-  if (lane < p.d) d_z_before[offset + lane] = d_y[lane];
-  if (lane < p.c) {
-    d_own[static_cast<std::size_t>(chain) * p.c + lane] = own[lane];
-    d_previous[static_cast<std::size_t>(chain) * p.c + lane] = before[lane];
+  rk4.adjoint<Room>(rhs, add_vjp, closures.closure, closures.previous, y, d_next, d_y, own, before);
+  if (!valid || lane >= d) return;
+  d_z_before[offset + lane] = d_y[lane];
+  if (const int j = p.drives[lane]; j >= 0) {
+    d_own[static_cast<std::size_t>(chain) * p.c + j] = own[lane];
+    d_previous[static_cast<std::size_t>(chain) * p.c + j] = before[lane];
   }
 }
 
@@ -173,14 +186,16 @@ __global__ void __launch_bounds__(threads) add_kernel(const float* from, float* 
 
 unsigned blocks_for(std::size_t count) { return static_cast<unsigned>((count + threads - 1) / threads); }
 
-/// Calls launch(capacity, equations) with the least room that the variables need, as a compile-time number.
+/// Calls launch(room, equations): with the number of variables where it is one of the paper's systems, else
+/// with room for any.
 template <class Launch>
-void with_capacity(const ReducedEquations& equations, int d, const Launch& launch) {
+void with_room(const ReducedEquations& equations, int d, const Launch& launch) {
   std::visit(
       [&](const auto& of) {
-        if (d <= 8)
-          launch(std::integral_constant<int, 8>(), of);
-        else if constexpr (!std::is_same_v<std::decay_t<decltype(of)>, GridBuses>)
+        constexpr int of_paper = std::decay_t<decltype(of)>::variables_of_paper;
+        if (d == of_paper)
+          launch(std::integral_constant<int, of_paper>(), of);
+        else
           launch(std::integral_constant<int, static_cast<int>(most_variables)>(), of);
       },
       equations.of);
@@ -200,8 +215,8 @@ void launch_start_rollouts(const RolloutProblem& problem, const BatchSource& sou
 void launch_coupled_step(const ReducedEquations& equations, const RolloutProblem& problem,
                          const CoupledArrays& at, double* z_next, float* x_next, double* errors,
                          cudaStream_t stream) {
-  with_capacity(equations, problem.d, [&](auto capacity, const auto& of) {
-    coupled_step_kernel<capacity()>
+  with_room(equations, problem.d, [&](auto room, const auto& of) {
+    coupled_step_kernel<room()>
         <<<blocks_for(problem.chains()), threads, 0, stream>>>(of, problem, at, z_next, x_next, errors);
   });
 }
@@ -216,9 +231,9 @@ void launch_coupled_adjoint(const ReducedEquations& equations, const RolloutProb
                             const CoupledArrays& at, const double* z_next, const double* slopes,
                             const double* d_z, const float* d_x, double* d_z_before, double* d_own,
                             double* d_previous, cudaStream_t stream) {
-  with_capacity(equations, problem.d, [&](auto capacity, const auto& of) {
-    const std::size_t lanes = static_cast<std::size_t>(problem.chains()) * capacity();
-    coupled_adjoint_kernel<capacity()><<<blocks_for(lanes), threads, 0, stream>>>(
+  with_room(equations, problem.d, [&](auto room, const auto& of) {
+    const std::size_t lanes = static_cast<std::size_t>(problem.chains()) * lanes_of(room());
+    coupled_adjoint_kernel<room()><<<blocks_for(lanes), threads, 0, stream>>>(
         of, problem, at, z_next, slopes, d_z, d_x, d_z_before, d_own, d_previous);
   });
 }

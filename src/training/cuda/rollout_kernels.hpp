@@ -19,8 +19,8 @@ struct RolloutProblem {
   bool autoregressive;  // chains ordered by t, then w; else by w, then t
   int d, c;
   double dt;
-  bool linear, mean;                    // the hold, what the network predicts
-  std::size_t targets[most_variables];  // closure j is added to equation targets[j]
+  bool linear, mean;           // the hold, what the network predicts
+  int drives[most_variables];  // closure that drives variable v, or -1
   const double *input_mean, *input_factor, *output_mean, *output_scale;
 
   MAC_HOST_DEVICE int chains() const { return windows * starts; }

@@ -41,7 +41,7 @@ class DeviceRolloutLoss final : public DeviceLoss {
     problem_.d = static_cast<int>(shape.d_in), problem_.c = static_cast<int>(shape.d_out);
     problem_.dt = context.dt, problem_.mean = context.held.target == Target::mean;
     problem_.linear = context.held.hold == Hold::linear;
-    std::ranges::copy(context.system.closure_targets(), problem_.targets);
+    set_drives(context.system.closure_targets(), problem_.drives);
     upload_now(groups_, integers(symmetry_groups(context.system, shape.d_in)));
 
     const std::size_t chains = network_->models() * group_ * starts;
