@@ -8,7 +8,7 @@
 namespace mac::cuda {
 
 inline constexpr int end_quads = 16;    // of a tile
-inline constexpr int end_blocks = 792;  // of a model in the backward passes, at most
+inline constexpr int end_blocks = 528;  // of a model in the backward passes, at most: four a multiprocessor
 
 struct EndsProblem {
   int d_in, d_out, d_model;

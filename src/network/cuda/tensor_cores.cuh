@@ -288,29 +288,35 @@ __device__ void add_outer_product(TileC (&tiles)[N], const float* a, int m_tile,
   }
 }
 
-/// The same for all n, with sums in memory: (tile of m, tile of n, lane, 4),
-/// tile_floats(m_count, n_count). M matrices a share the right side.
+inline constexpr int outer_group = 4;  // tiles of n that a warp takes at once
+
+/// The same for the tiles of n from `first` on, a group of them, with sums in memory: (tile of m, tile of n,
+/// lane, 4), tile_floats(m_count, n_count). M matrices a share the right side.
+template <int M, class Columns, class RowB>
+__device__ void add_outer_group(float* const (&sums)[M], const float* const (&a)[M], int m_tile, int m_count,
+                                int first, int n_count, Columns columns, RowB b) {
+  const int n_tiles = tiles_of(n_count, 8), place = m_tile * n_tiles * 128 + threadIdx.x % 32 * 4;
+  TileC tiles[M][outer_group];
+#pragma unroll
+  for (int i = 0; i < M; ++i)
+#pragma unroll
+    for (int j = 0; j < outer_group; ++j)
+      if (first + j < n_tiles) tiles[i][j].load(sums[i] + place + 128 * (first + j));
+#pragma unroll
+  for (int i = 0; i < M; ++i) add_outer_product(tiles[i], a[i], m_tile, m_count, first, n_count, columns, b);
+#pragma unroll
+  for (int i = 0; i < M; ++i)
+#pragma unroll
+    for (int j = 0; j < outer_group; ++j)
+      if (first + j < n_tiles) tiles[i][j].store(sums[i] + place + 128 * (first + j));
+}
+
+/// The same for all n.
 template <int M, class Columns, class RowB>
 __device__ void add_outer_products(float* const (&sums)[M], const float* const (&a)[M], int m_tile,
                                    int m_count, int n_count, Columns columns, RowB b) {
-  constexpr int at_once = 4;
-  const int n_tiles = tiles_of(n_count, 8), place = m_tile * n_tiles * 128 + threadIdx.x % 32 * 4;
-  for (int first = 0; first < n_tiles; first += at_once) {
-    TileC tiles[M][at_once];
-#pragma unroll
-    for (int i = 0; i < M; ++i)
-#pragma unroll
-      for (int j = 0; j < at_once; ++j)
-        if (first + j < n_tiles) tiles[i][j].load(sums[i] + place + 128 * (first + j));
-#pragma unroll
-    for (int i = 0; i < M; ++i)
-      add_outer_product(tiles[i], a[i], m_tile, m_count, first, n_count, columns, b);
-#pragma unroll
-    for (int i = 0; i < M; ++i)
-#pragma unroll
-      for (int j = 0; j < at_once; ++j)
-        if (first + j < n_tiles) tiles[i][j].store(sums[i] + place + 128 * (first + j));
-  }
+  for (int first = 0; first < tiles_of(n_count, 8); first += outer_group)
+    add_outer_group(sums, a, m_tile, m_count, first, n_count, columns, b);
 }
 
 /// f(m, n, sum) for what this lane holds of a tile of sums.
