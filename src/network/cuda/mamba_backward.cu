@@ -137,7 +137,7 @@ constexpr BackwardVariant fixed() {
 /// multiprocessors of an H200: three blocks on each for four layers (Burgers) or three (power grid), two for
 /// two layers (KdV).
 const BackwardVariant variants[] = {fixed<22, 12, 4, 128, 3, Run::one>(),
-                                    fixed<24, 12, 6, 128, 2, Run::one>(),
+                                    fixed<24, 12, 8, 128, 2, Run::one>(),
                                     fixed<10, 16, 8, 128, 3, Run::one>(),
                                     fixed<63, 16, 4, 384, 1, Run::several, false>(),
                                     variant<AnyMambaSizes<4>, 4, 128, 3, Run::several, true>(),
