@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <mac/evaluation.hpp>
 #include <mac/experiment.hpp>
+#include <mac/training.hpp>
 #include <string>
 #include <vector>
 
@@ -12,6 +13,7 @@ namespace mac {
 struct RunOptions {
   int threads = 0;  // 0: all cores
   bool quiet = false;
+  Device device = Device::cpu;            // where networks are trained; on a device all seeds at once
   std::vector<std::uint64_t> seeds = {};  // of the networks; empty: each network's own
   std::vector<std::string> force = {};    // stages to do again: generate, train, rollout, evaluate, report
 };

@@ -13,7 +13,7 @@ void add_run(CLI::App& program) {
   struct Options {
     Common common;
     RunOptions run;
-    std::string experiment, folder, seeds;
+    std::string experiment, folder, seeds, device = "cpu";
   };
   const auto options = std::make_shared<Options>();
   CLI::App* command =
@@ -22,6 +22,7 @@ void add_run(CLI::App& program) {
       "Examples:\n"
       "  mac run experiments/burgers.toml -o runs/burgers\n"
       "  mac run experiments/burgers.toml -o runs/burgers --seeds 0:5\n"
+      "  mac run experiments/paper/burgers.toml -o runs/paper --seeds 0:5 --device cuda\n"
       "What is there and was made from the same inputs is kept; a killed run goes on.");
   command->add_option("experiment", options->experiment, "Experiment file (TOML)")
       ->required()
@@ -29,6 +30,11 @@ void add_run(CLI::App& program) {
   command->add_option("-o,--output", options->folder, "Folder of the study")->required()->type_name("DIR");
   command->add_option("--seeds", options->seeds, "Train every network with these seeds, 0:5 for 0 to 4")
       ->type_name("A:B");
+  command
+      ->add_option("--device", options->device,
+                   "Where the networks are trained: cpu (default) or cuda, all seeds at once")
+      ->check(CLI::IsMember({"cpu", "cuda"}))
+      ->type_name("DEVICE");
   command
       ->add_option("--force", options->run.force,
                    "Do this stage again: generate, train, rollout, evaluate, report")
@@ -38,6 +44,7 @@ void add_run(CLI::App& program) {
   command->callback([options] {
     const Experiment experiment = Experiment::read(options->experiment);
     if (!options->seeds.empty()) options->run.seeds = seed_range(options->seeds);
+    options->run.device = options->device == "cuda" ? Device::cuda : Device::cpu;
     options->run.threads = options->common.threads;
     options->run.quiet = options->common.quiet;
     const RunResult result = run_study(experiment, options->folder, options->run);

@@ -4,6 +4,7 @@
 #include <fstream>
 #include <functional>
 #include <mac/baselines.hpp>
+#include <mac/cuda.hpp>
 #include <mac/error.hpp>
 #include <mac/model.hpp>
 #include <mac/report.hpp>
@@ -11,6 +12,7 @@
 #include <mac/training.hpp>
 #include <mac/version.hpp>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <thread>
 
 #include "io/atomic_file.hpp"
@@ -33,8 +35,9 @@ struct Job {
   std::string rollout;    // rollouts/...
 };
 
-/// "AMD EPYC 9654 96-Core Processor, 2 threads": what wall times were measured on.
-std::string machine() {
+/// "AMD EPYC 9654 96-Core Processor, 2 threads": what wall times were measured on. With a device, networks
+/// were trained on it.
+std::string machine(Device device) {
   std::string processor = "unknown processor";
   std::ifstream stream("/proc/cpuinfo");
   for (std::string line; std::getline(stream, line);)
@@ -42,7 +45,8 @@ std::string machine() {
       processor = line.substr(std::min(line.size(), line.find(':') + 2));
       break;
     }
-  return fmt::format("{}, {} threads", processor, std::thread::hardware_concurrency());
+  return fmt::format("{}, {} threads{}", processor, std::thread::hardware_concurrency(),
+                     device == Device::cuda ? ", networks on " + cuda_description() : "");
 }
 
 class Study {
@@ -57,10 +61,12 @@ class Study {
     generate_data();
     const DataFile data = DataFile::open(path("data.h5"));
     std::vector<std::string> rollouts;
-    for (const Job& job : jobs()) {
-      job.plan.file ? take_model(job) : train_model(job, data);
-      roll_out(job.rollout, {path(job.file), job.plan.name, {}, {}}, manifest_.content(job.file), data);
-      rollouts.push_back(job.rollout);
+    for (const std::vector<Job>& together : jobs()) {
+      together[0].plan.file ? take_model(together[0]) : train_models(together, data);
+      for (const Job& job : together) {
+        roll_out(job.rollout, {path(job.file), job.plan.name, {}, {}}, manifest_.content(job.file), data);
+        rollouts.push_back(job.rollout);
+      }
     }
     const HeldClosure held = coupling();
     roll_out("rollouts/markov.h5", {"markov", {}, {}, {}}, "markov", data);
@@ -85,6 +91,8 @@ class Study {
     for (const std::string& name : options_.force)
       if (std::ranges::find(stages, name) == stages.end())
         throw UsageError("there is no stage \"{}\" to force, only {}", name, fmt::join(stages, ", "));
+    if (options_.device == Device::cuda)
+      if (const std::string reason = cuda_unavailable(); !reason.empty()) throw Error("{}", reason);
     if (!experiment_.system->has_equations())
       throw UsageError("{}: recorded data come without equations to simulate; train on them with mac train",
                        file);
@@ -108,22 +116,37 @@ class Study {
     return std::find(options_.force.begin(), options_.force.end(), stage) != options_.force.end();
   }
 
-  /// Makes an output unless the one that is there was made from the same inputs.
-  void stage(const std::string& name, const std::string& output, std::vector<std::string> inputs,
-             const std::function<void()>& make) {
-    inputs.insert(inputs.begin(), {name, version()});
-    const std::string hash = hash_parts(inputs);
-    if (!forced(name) && manifest_.is_valid(output, hash)) {
-      ++kept_;
-      return;
-    }
-    if (!options_.quiet) say("{:<9} {}\n", name, path(output));
+  /// An output and what it is made from.
+  struct Output {
+    std::string stage, file, hash;
+  };
+  /// Nothing where the output that is there was made from the same inputs.
+  std::optional<Output> missing(const std::string& stage, const std::string& file,
+                                std::vector<std::string> inputs) {
+    inputs.insert(inputs.begin(), {stage, version()});
+    Output wanted{stage, file, hash_parts(inputs)};
+    if (forced(stage) || !manifest_.is_valid(file, wanted.hash)) return wanted;
+    ++kept_;
+    return std::nullopt;
+  }
+
+  /// Makes what is missing, all at once.
+  void make(const std::vector<Output>& outputs, const std::function<void()>& all) {
+    if (!options_.quiet)
+      for (const Output& output : outputs) say("{:<9} {}\n", output.stage, path(output.file));
     const auto began = std::chrono::steady_clock::now();
-    make();
-    manifest_.record(output, hash);
-    record_time(fmt::format("{} {}", name, output),
-                std::chrono::duration<double>(std::chrono::steady_clock::now() - began).count());
-    ++done_;
+    all();
+    const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - began;
+    for (const auto& [stage, file, hash] : outputs) {
+      manifest_.record(file, hash);
+      record_time(fmt::format("{} {}", stage, file), seconds.count() / static_cast<double>(outputs.size()));
+      ++done_;
+    }
+  }
+
+  void stage(const std::string& name, const std::string& output, std::vector<std::string> inputs,
+             const std::function<void()>& one) {
+    if (const auto made = missing(name, output, std::move(inputs))) make({*made}, one);
   }
 
   /// Wall times for the report: timing.json,
@@ -133,7 +156,7 @@ class Study {
     if (std::ifstream stream(path("timing.json")); stream)
       timing = nlohmann::json::parse(stream, nullptr, false);
     if (!timing.is_object()) timing = nlohmann::json::object();
-    timing["machine"] = machine();
+    timing["machine"] = machine(options_.device);
     timing["stages"][what] = seconds;
     write_file_atomically(path("timing.json"), timing.dump(2) + "\n");
   }
@@ -150,34 +173,52 @@ class Study {
           });
   }
 
-  std::vector<Job> jobs() const {
-    std::vector<Job> jobs;
+  /// On a device all seeds of a network train together.
+  std::vector<std::vector<Job>> jobs() const {
+    std::vector<std::vector<Job>> jobs;
     const std::vector<ConfigTable> tables = experiment_.config.tables("models");
     for (std::size_t i = 0; i < experiment_.models.size(); ++i) {
       const ModelPlan& model = experiment_.models[i];
       std::vector<std::uint64_t> seeds = options_.seeds;
       if (seeds.empty() || !model.network) seeds = {model.network ? model.network->training.seed : 0};
+      std::vector<Job> of_model;
       for (const std::uint64_t seed : seeds) {
         ModelPlan plan = model;
         if (plan.network) plan.network->training.seed = seed;
         const std::string file = model_file_name(plan);
         const std::string settings = plan.network ? to_text(plan.network->training) : std::string();
-        jobs.push_back({plan, settings + tables[i].canonical(), "models/" + file,
-                        fmt::format("rollouts/{}.h5", fs::path(file).stem().string())});
+        of_model.push_back({plan, settings + tables[i].canonical(), "models/" + file,
+                            fmt::format("rollouts/{}.h5", fs::path(file).stem().string())});
       }
+      if (options_.device == Device::cuda)
+        jobs.push_back(std::move(of_model));
+      else
+        for (const Job& job : of_model) jobs.push_back({job});
     }
     return jobs;
   }
 
-  void train_model(const Job& job, const DataFile& data) {
-    stage("train", job.file, {manifest_.content("data.h5"), job.canonical}, [&] {
-      // A training goes on from its own files, and takes a model that is there for its own.
-      if (manifest_.is_changed(job.file)) fs::remove(path(job.file));
-      if (job.plan.baseline)
-        train_baseline(experiment_, job.plan, data, path(job.file), options_.threads, options_.quiet);
+  /// One baseline, or a network with several seeds.
+  void train_models(const std::vector<Job>& together, const DataFile& data) {
+    std::vector<Output> models;
+    std::vector<std::uint64_t> seeds;
+    std::vector<std::string> paths;
+    const ModelPlan& plan = together[0].plan;
+    for (const Job& job : together)
+      if (auto model = missing("train", job.file, {manifest_.content("data.h5"), job.canonical})) {
+        models.push_back(std::move(*model));
+        paths.push_back(path(job.file));
+        if (job.plan.network) seeds.push_back(job.plan.network->training.seed);
+        // A training goes on from its own files, and takes a model that is there for its own.
+        if (manifest_.is_changed(job.file)) fs::remove(path(job.file));
+      }
+    if (models.empty()) return;
+    make(models, [&] {
+      if (plan.baseline)
+        train_baseline(experiment_, plan, data, paths[0], options_.threads, options_.quiet);
       else
-        train(experiment_, job.plan, data, path(job.file),
-              {options_.threads, options_.quiet, !forced("train")});
+        train_seeds(experiment_, plan, seeds, data, paths,
+                    {options_.threads, options_.quiet, !forced("train"), options_.device});
     });
   }
 

@@ -166,6 +166,23 @@ TEST_F(CommandLine, ExplainsEveryMisuse) {
   EXPECT_EQ(folder_.count(), 4u) << "no misuse left a file behind";
 }
 
+TEST_F(CommandLine, SaysWhenThereIsNoGpu) {
+  write_bytes(file("trained.toml"),
+              study +
+                  "[data.train]\ntrajectories = 3\nhorizon = 0.2\n[[models]]\nname = "
+                  "\"mac\"\nkind = \"gru\"\nd_model = 3\nblocks = 1\n[training]\nselect = \"last\"\n");
+  ASSERT_EQ(mac("generate @/trained.toml -o @/data.h5").exit_code, 0);
+  for (const char* arguments : {"train @/trained.toml --data @/data.h5 -o @/mac.safetensors --device cuda",
+                                "run @/trained.toml -o @/run --device cuda", "bench train --device cuda",
+                                "bench step --device cuda"}) {
+    const ProgramResult result = mac(arguments, "CUDA_VISIBLE_DEVICES=");
+    EXPECT_EQ(result.exit_code, 1) << arguments << "\n" << result.output;
+    EXPECT_NE(result.output.find("CUDA"), std::string::npos) << result.output;
+  }
+  EXPECT_FALSE(std::filesystem::exists(file("mac.safetensors")));
+  EXPECT_FALSE(std::filesystem::exists(file("run"))) << "before anything is made";
+}
+
 TEST_F(CommandLine, LeavesTheOldFileAndNoHalfFileWhenTheDiskIsFull) {
   generate();
   const std::string before = read_bytes(file("data.h5"));

@@ -4,6 +4,7 @@
 #include <chrono>
 #include <cmath>
 #include <mac/cuda.hpp>
+#include <mac/run.hpp>
 #include <sstream>
 #include <thread>
 
@@ -178,6 +179,24 @@ TEST_F(CudaTrain, OfSeveralSeedsGivesTheBytesOfEachAlone) {
                 read_bytes(folder.file("alone.history.csv")));
     }
   }
+}
+
+TEST_F(CudaTrain, OfAStudyTakesTheSeedsThatAreMissingAtOnce) {
+  const Experiment experiment = Experiment::parse(
+      small_experiment(adamw) + "[data.test]\ntrajectories = 2\nhorizon = 1\n", "small.toml");
+  const auto run = [&](std::vector<std::uint64_t> seeds) {
+    return run_study(experiment, folder.file("run"),
+                     {.threads = 1, .quiet = true, .device = Device::cuda, .seeds = std::move(seeds)});
+  };
+  EXPECT_EQ(run({0}).done, 7u) << "data, a model, three rollouts, metrics, report";
+  EXPECT_EQ(run({0, 1, 2}).done, 6u) << "two models with their rollouts, metrics, report";
+  EXPECT_EQ(run({0, 1, 2}).done, 0u);
+  ModelPlan plan = experiment.models.at(0);
+  plan.network->training.seed = 2;
+  train(experiment, plan, DataFile::open(folder.file("run/data.h5")), folder.file("alone.safetensors"),
+        on_cuda);
+  EXPECT_EQ(read_bytes(folder.file("run/models/mac-seed2.safetensors")),
+            read_bytes(folder.file("alone.safetensors")));
 }
 
 /// Trainings of some seconds that are stopped in between, with every optimiser.

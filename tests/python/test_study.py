@@ -263,6 +263,8 @@ def test_a_whole_study_runs_once(tmp_path, experiment):
         mac.run(experiment, tmp_path / "run", force=("x",))
     with pytest.raises(mac.UsageError, match="model"):
         mac.train(experiment, tmp_path / "run/data.h5", tmp_path / "x.safetensors", "other")
+    with pytest.raises(mac.UsageError, match='device is "gpu", expected cpu or cuda'):
+        mac.run(experiment, tmp_path / "run", device="gpu")
 
 
 def test_seeds_and_threads_out_of_range_are_named(tmp_path, experiment, data):

@@ -124,7 +124,13 @@ def rollout_data(
 def read_rollout(path: str) -> dict[str, dict[str, Any]]: ...
 def evaluate(rollouts: Sequence[str]) -> str: ...
 def run(
-    experiment: Experiment, folder: str, seeds: Sequence[int], force: Sequence[str], threads: int, quiet: bool
+    experiment: Experiment,
+    folder: str,
+    seeds: Sequence[int],
+    force: Sequence[str],
+    device: str,
+    threads: int,
+    quiet: bool,
 ) -> tuple[str, str, int, int]: ...
 def export_onnx(model: str, path: str) -> None: ...
 def roll_out(

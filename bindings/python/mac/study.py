@@ -216,18 +216,26 @@ def run(
     *,
     seeds: Sequence[int] = (),
     force: Union[str, Sequence[str]] = (),
+    device: str = "cpu",
     threads: int = 0,
     quiet: bool = True,
 ) -> RunResult:
     """`mac run`: data, training, rollouts, tables and report in one folder, keeping what is still valid.
 
     force does stages again: "generate", "train", "rollout", "evaluate", "report", or a list of them.
+    device "cuda" trains all seeds of a network at once on a GPU.
     """
     stages = [force] if isinstance(force, str) else list(force)
     if len(set(seeds)) < len(seeds):
         raise UsageError(f"seeds is {list(seeds)}, expected each of them once")
     metrics, report, done, kept = _mac.run(
-        as_experiment(experiment)._experiment, str(folder), [_seed(s) for s in seeds], stages, _threads(threads), quiet
+        as_experiment(experiment)._experiment,
+        str(folder),
+        [_seed(s) for s in seeds],
+        stages,
+        device,
+        _threads(threads),
+        quiet,
     )
     return RunResult(json.loads(metrics), report, done, kept)
 

@@ -142,12 +142,16 @@ void bind_data(py::module_& module) {
 
 // ---- stages
 
+Device device_named(const std::string& name) {
+  if (name != "cpu" && name != "cuda") throw UsageError("the device is \"{}\", expected cpu or cuda", name);
+  return name == "cuda" ? Device::cuda : Device::cpu;
+}
+
 py::dict train_network(const Experiment& experiment, const std::string& model, const std::string& data,
                        const std::string& path, std::optional<std::uint64_t> seed, bool resume,
                        const std::string& device, int threads, bool quiet) {
   ModelPlan plan = find_model(experiment, model);
-  if (device != "cpu" && device != "cuda")
-    throw UsageError("the device is \"{}\", expected cpu or cuda", device);
+  const TrainOptions options{threads, quiet, resume, device_named(device)};
   if (plan.file) throw UsageError("{}: is trained already: {}", plan.name, *plan.file);
   if (plan.baseline) {
     const LongCall call;
@@ -157,9 +161,7 @@ py::dict train_network(const Experiment& experiment, const std::string& model, c
   }
   if (seed) plan.network->training.seed = *seed;
   const LongCall call;
-  const TrainingResult result =
-      train(experiment, plan, DataFile::open(data), path,
-            {threads, quiet, resume, device == "cuda" ? Device::cuda : Device::cpu});
+  const TrainingResult result = train(experiment, plan, DataFile::open(data), path, options);
   const py::gil_scoped_acquire acquire;
   return py::dict(py::arg("best_step") = result.best_step,
                   py::arg("best_validation") = result.best_validation,
@@ -246,11 +248,12 @@ void bind_stages(py::module_& module) {
   module.def(
       "run",
       [](const Experiment& experiment, const std::string& folder, std::vector<std::uint64_t> seeds,
-         std::vector<std::string> force, int threads, bool quiet) {
-        return run_experiment(experiment, folder, {threads, quiet, std::move(seeds), std::move(force)});
+         std::vector<std::string> force, const std::string& device, int threads, bool quiet) {
+        return run_experiment(experiment, folder,
+                              {threads, quiet, device_named(device), std::move(seeds), std::move(force)});
       },
-      py::arg("experiment"), py::arg("folder"), py::arg("seeds"), py::arg("force"), py::arg("threads"),
-      py::arg("quiet"));
+      py::arg("experiment"), py::arg("folder"), py::arg("seeds"), py::arg("force"), py::arg("device"),
+      py::arg("threads"), py::arg("quiet"));
   module.def(
       "export_onnx",
       [](const std::string& model, const std::string& path) {
