@@ -19,7 +19,7 @@ template <class Fill>
 void write_baseline(const std::string& path, const std::string& kind, const std::string& name,
                     const Experiment& experiment, Fill&& fill) {
   AtomicFile target(path);
-  h5::File file = h5::File::create(target.temporary_path());
+  h5::File file = h5::File::create(target);
   write_provenance(file, baseline_file_kind, experiment);
   file.set_attribute("/", "baseline", kind);
   file.set_attribute("/", "model", name);

@@ -97,7 +97,7 @@ void generate(const Experiment& experiment, const std::string& path, const Gener
 
   check_output(path, {experiment.config.source()});
   AtomicFile target(path);
-  h5::File file = h5::File::create(target.temporary_path());
+  h5::File file = h5::File::create(target);
   write_provenance(file, "data", experiment);
   {
     Progress progress(fmt::format("generating {} trajectories", experiment.system->name()), total,

@@ -51,7 +51,7 @@ void write_data(const Experiment& experiment, const std::vector<SplitArrays>& sp
 
   check_output(path, {experiment.config.source()});
   AtomicFile target(path);
-  h5::File file = h5::File::create(target.temporary_path());
+  h5::File file = h5::File::create(target);
   write_provenance(file, "data", experiment);
   for (const SplitPlan& plan : data.splits) {
     const SplitArrays& arrays = arrays_of(plan, splits);

@@ -17,6 +17,7 @@ class AtomicFile {
   AtomicFile(const AtomicFile&) = delete;
   AtomicFile& operator=(const AtomicFile&) = delete;
 
+  const std::string& path() const { return final_; }
   const std::string& temporary_path() const { return temporary_; }
   void commit();
 

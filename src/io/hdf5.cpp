@@ -7,6 +7,7 @@
 #include <mutex>
 #include <numeric>
 
+#include "io/atomic_file.hpp"
 #include "io/input_file.hpp"
 
 namespace mac::h5 {
@@ -242,16 +243,19 @@ std::vector<std::string> Dataset::strings_attribute(const std::string& name) con
 
 File::File(Handle handle, std::string path) : handle_(std::move(handle)), path_(std::move(path)) {}
 
-File File::create(const std::string& path) {
+File File::create(const std::string& path) { return create(path, path); }
+File File::create(const AtomicFile& target) { return create(target.temporary_path(), target.path()); }
+
+File File::create(const std::string& path, const std::string& name) {
   const auto turn = take_turn();
   const Handle properties(H5Pcreate(H5P_FILE_CREATE), H5Pclose);
   H5Pset_obj_track_times(properties.get(), false);
   // The format of HDF5 1.10 has checksums of its metadata: damage is found, not followed.
   const Handle access(H5Pcreate(H5P_FILE_ACCESS), H5Pclose);
   H5Pset_libver_bounds(access.get(), H5F_LIBVER_V110, H5F_LIBVER_LATEST);
-  return {checked(H5Fcreate(path.c_str(), H5F_ACC_TRUNC, properties.get(), access.get()), H5Fclose, path,
+  return {checked(H5Fcreate(path.c_str(), H5F_ACC_TRUNC, properties.get(), access.get()), H5Fclose, name,
                   "create this HDF5 file"),
-          path};
+          name};
 }
 
 File File::open(const std::string& path) {

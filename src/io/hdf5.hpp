@@ -10,6 +10,10 @@
 #include <string>
 #include <vector>
 
+namespace mac {
+class AtomicFile;
+}
+
 namespace mac::h5 {
 
 /// Any HDF5 identifier; closes itself.
@@ -55,8 +59,9 @@ class Dataset {
 
 class File {
  public:
-  static File create(const std::string& path);  // an empty file, replacing what is there
-  static File open(const std::string& path);    // read only; Error if missing or not HDF5
+  static File create(const std::string& path);   // an empty file, replacing what is there
+  static File create(const AtomicFile& target);  // the same at its temporary path; errors name the final one
+  static File open(const std::string& path);     // read only; Error if missing or not HDF5
 
   /// Flushes and closes; Error if not everything reached the file. The destructor closes without a check.
   void close();
@@ -87,6 +92,7 @@ class File {
 
  private:
   File(Handle handle, std::string path);
+  static File create(const std::string& path, const std::string& name);
   Handle open_object(const std::string& name) const;
   Handle handle_;
   std::string path_;

@@ -121,7 +121,7 @@ std::vector<ClosureError> predict_data(const Model& model, const std::string& mo
   Predictor predict(model, options);
 
   AtomicFile finished(output);
-  h5::File file = h5::File::create(finished.temporary_path());
+  h5::File file = h5::File::create(finished);
   write_provenance(file, "prediction", data.experiment());
   file.set_attribute("/", "target", std::string(to_string(target)));
   std::vector<ClosureError> errors;

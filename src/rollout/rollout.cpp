@@ -236,7 +236,7 @@ void rollout(const ClosureModel& model, const DataFile& data, const std::string&
   }
 
   AtomicFile target(path);
-  h5::File file = h5::File::create(target.temporary_path());
+  h5::File file = h5::File::create(target);
   write_provenance(file, "rollout", data.experiment());
   file.set_attribute("/", "model", model.name());
   file.set_attribute("/", "hold", std::string(to_string(model.held().hold)));

@@ -194,7 +194,7 @@ TEST_F(CommandLine, LeavesTheOldFileAndNoHalfFileWhenTheDiskIsFull) {
     const ProgramResult result = mac(std::string("generate @/larger.toml -o @/data.h5 --threads ") + threads,
                                      "trap '' XFSZ; ulimit -f 512;");
     EXPECT_EQ(result.exit_code, 1);
-    EXPECT_NE(result.output.find("data.h5"), std::string::npos) << result.output;
+    EXPECT_NE(result.output.find("data.h5: "), std::string::npos) << result.output;
     EXPECT_NE(result.output.find("File too large"), std::string::npos) << result.output;
     EXPECT_EQ(result.output.find('\n'), result.output.size() - 1) << "one line\n" << result.output;
   }
