@@ -100,6 +100,7 @@ struct Table {
   std::string title;
   std::vector<std::string> header;
   std::vector<std::vector<std::string>> rows;
+  bool of_closures = false;  // errors of closures, the details of those of resolved variables
 };
 
 /// Every table of the evaluation: errors by variable and interval, cumulative error and correlation, the

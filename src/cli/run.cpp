@@ -51,8 +51,7 @@ void add_run(CLI::App& program) {
     if (!options->common.json.empty()) write_text(options->common.json, metrics_text(result.evaluation));
     if (options->common.json == "-") return;
     for (const Table& table : tables(result.evaluation))
-      if (table.title.find(", closure ") == std::string::npos)
-        fmt::print("{}\n", render(table, TableFormat::text));
+      if (!table.of_closures) fmt::print("{}\n", render(table, TableFormat::text));
     fmt::print("{} made, {} kept\nreport: {}\n", result.done, result.kept, result.report);
   });
 }

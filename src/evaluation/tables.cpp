@@ -72,6 +72,7 @@ Table error_table(const Evaluation& evaluation, const std::string& split, std::s
   table.title = fmt::format(
       "{}, {}, {} {}: relative L2 error in %, mean ± standard deviation over {} trajectories{}",
       system.name(), split_title(split), quantity, interval, first.trajectories, seeds_note(models, split));
+  table.of_closures = !resolved;
   table.header = {"variable"};
   std::vector<TableColumn> columns;
   for (const ModelMetrics* model : models) {
