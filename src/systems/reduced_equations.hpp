@@ -1,6 +1,7 @@
 // The reduced right-hand sides R^(y) as plain values: what a device needs to evaluate them.
 //
 // The number d of variables is an argument: where the compiler knows it, it keeps all of them in registers.
+// Kernels are compiled for variables_of_paper, and for any other number.
 #pragma once
 
 #include <algorithm>
