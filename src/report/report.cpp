@@ -91,6 +91,9 @@ std::string wall_times(const nlohmann::json& timing) {
   for (const auto& [stage, seconds] : stages->items())
     if (seconds.is_number())
       text += fmt::format("{}{} {:.3g} s", text.empty() ? "" : ", ", stage, seconds.get<double>());
+  if (const auto machine = timing.find("machine");
+      machine != timing.end() && machine->is_string() && !text.empty())
+    text += fmt::format(" ({})", machine->get<std::string>());
   return text;
 }
 

@@ -72,8 +72,9 @@ TEST(Report, ShowsEveryTableOfTheEvaluation) {
 }
 
 TEST(Report, SaysWhatWasRun) {
-  for (const char* text : {"viscosity = 0.1", "3 trajectories to t = 0.4", "mac (2 seeds)", "generate 1.5 s",
-                           "mac-seed1.safetensors", "recipe = &quot;fast&quot;"})
+  for (const char* text :
+       {"viscosity = 0.1", "3 trajectories to t = 0.4", "mac (2 seeds)",
+        "generate 1.5 s (an EPYC, 2 threads)", "mac-seed1.safetensors", "recipe = &quot;fast&quot;"})
     EXPECT_NE(burgers().page.find(text), std::string::npos) << text;
 }
 

@@ -116,7 +116,7 @@ inline void make_run(const std::filesystem::path& folder, const std::string& tex
   rollout(*make_markov(), data, (folder / "rollouts" / "markov.h5").string(), options);
   rollout(*make_exact({}), data, (folder / "rollouts" / "exact.h5").string(), options);
   write_bytes((folder / "timing.json").string(),
-              R"({"stages": {"generate": 1.5}, "training": [
+              R"({"machine": "an EPYC, 2 threads", "stages": {"generate": 1.5}, "training": [
   {"kind": "mamba", "length": 100, "milliseconds_per_iteration": 10.0},
   {"kind": "mamba", "length": 1000, "milliseconds_per_iteration": 95.0}]})");
 }
