@@ -217,16 +217,18 @@ void ClosureGroup::advance(std::size_t, const GroupStep& step, double* y) {
 void rollout(const ClosureModel& model, const DataFile& data, const std::string& path,
              const RolloutOptions& options) {
   check_output(path, {data.path(), options.from});
+  std::optional<RolloutFile> earlier;
+  if (!options.from.empty()) earlier = open_earlier(options.from, model, data);
   std::vector<std::string> names = options.splits;
-  if (names.empty())
+  if (names.empty() && earlier)
+    for (const RolloutSplit& split : earlier->splits) names.push_back(split.name);
+  else if (names.empty())
     for (const char* name : {"test", "ood"})
       if (data.has(name)) names.push_back(name);
   if (names.empty()) throw UsageError("{}: has neither a test nor an ood split to roll out", data.path());
   const int threads = thread_count(options.threads);
   const System& system = *data.experiment().system;
 
-  std::optional<RolloutFile> earlier;
-  if (!options.from.empty()) earlier = open_earlier(options.from, model, data);
   std::vector<SplitTask> tasks;
   std::size_t total = 0;
   for (const std::string& name : names) {

@@ -21,10 +21,12 @@ constexpr std::size_t d = 6;
 class NetworkRollout : public ::testing::TestWithParam<LayerKind> {
  protected:
   NetworkRollout() {
-    generate(Experiment::parse("[system]\nname = \"burgers\"\ngrid = 32\n[data]\ndt = 1e-3\nstride = 10\n"
-                               "[data.test]\ntrajectories = 5\nhorizon = 0.2\n",
-                               "study.toml"),
-             folder_.file("data.h5"), {1, true});
+    generate(
+        Experiment::parse(
+            "[system]\nname = \"burgers\"\ngrid = 32\n[data]\ndt = 1e-3\nstride = 10\n"
+            "[data.test]\ntrajectories = 5\nhorizon = 0.2\n[data.train]\ntrajectories = 2\nhorizon = 0.2\n",
+            "study.toml"),
+        folder_.file("data.h5"), {1, true});
     model_.shape = {GetParam(), d, d, 8, 2, GetParam() == LayerKind::mamba ? 4u : 0u};
     model_.parameters = initial_parameters(model_.shape, 1);
     model_.normalisation = {{0.1, 0, 0, 0, 0, 0},
@@ -110,6 +112,16 @@ TEST_P(NetworkRollout, ContinuesBitForBit) {
     EXPECT_TRUE(std::isnan(whole.true_resolved.back()));
     EXPECT_FALSE(std::isnan(whole.true_resolved[20 * d]));
   }
+}
+
+TEST_P(NetworkRollout, ContinuesTheSplitsThatAreThere) {
+  const HeldClosure held{Hold::zero, Target::instant};
+  RolloutOptions options{{"train"}, 1};
+  roll(held, options, "first.h5");
+  options = {{}, 1};
+  options.to = 0.3;
+  options.from = folder_.file("first.h5");
+  EXPECT_EQ(roll(held, options, "second.h5").name, "train");
 }
 
 TEST_P(NetworkRollout, ReadsTheTruePastBeforeItRunsFree) {

@@ -152,6 +152,8 @@ TEST_F(Run, SaysBeforeItStartsWhatIsMissing) {
             "study.toml: has no [data.test] and no [data.ood] to roll the models out on");
   EXPECT_EQ(message(changed("[data.validation]\ntrajectories = 2\nhorizon = 0.2\n", "")),
             "study.toml: has no [data.validation] to select the weights of mac by; say select = \"last\"");
+  EXPECT_EQ(message(study + "[[models]]\nname = \"kernel\"\nkind = \"linear_memory\"\nhorizon = 0.1\n"),
+            "study.toml: kernel reaches to t = 0.1, [data.test] to 0.2; give it a longer horizon");
   EXPECT_EQ(message("[system]\nname = \"recorded\"\nresolved = [\"x\"]\n" +
                     study.substr(study.find("[data]"), study.find("[[models]]") - study.find("[data]"))),
             "study.toml: recorded data come without equations to simulate; train on them with mac train");
