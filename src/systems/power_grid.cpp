@@ -19,7 +19,8 @@
 // has the gradient (M1 omega1, M2 omega2, g2, g3, gV), so
 //
 //   dE/dt = -D1 omega1^2 - D2 omega2^2 - g3^2/D3 - gV^2/epsilon.
-#include <Eigen/Dense>
+#include <Eigen/Eigenvalues>
+#include <Eigen/LU>
 #include <array>
 #include <cmath>
 #include <mac/config.hpp>
@@ -40,25 +41,23 @@ double energy(const GridBuses& g, std::span<const double> z) {
          (g.b2 + g.b3) * V3 * V3 / 2 + g.Q3 * std::log(V3) + g.P2 * alpha2 + g.P3 * alpha3;
 }
 
-using Vector5 = Eigen::Matrix<double, 5, 1>;
-using Matrix5 = Eigen::Matrix<double, 5, 5>;
-
-Matrix5 jacobian(const GridBuses& grid, const Vector5& z) {
-  Matrix5 result;
+Eigen::MatrixXd jacobian(const GridBuses& grid, const Eigen::VectorXd& z) {
+  Eigen::MatrixXd result(5, 5);
   for_each_jacobian_column(
       5, 5, z.data(), [&](const auto* x, auto* f) { grid.full_rhs(x, f); },
       [&](std::size_t j, const double* column) {
-        result.col(static_cast<Eigen::Index>(j)) = Eigen::Map<const Vector5>(column);
+        result.col(static_cast<Eigen::Index>(j)) = Eigen::Map<const Eigen::VectorXd>(column, 5);
       });
   return result;
 }
 
 /// The equilibrium that Newton's method reaches from the reference state, if it does.
-std::optional<Vector5> equilibrium(const GridBuses& grid) {
-  Vector5 z(0, 0, 0, grid.alpha3_0, grid.V3_0), rate;
+std::optional<Eigen::VectorXd> equilibrium(const GridBuses& grid) {
+  Eigen::VectorXd z = Eigen::VectorXd::Zero(5), rate(5);
+  z[3] = grid.alpha3_0, z[4] = grid.V3_0;
   for (int i = 0; i < 50; ++i) {
     grid.full_rhs(z.data(), rate.data());
-    const Vector5 step = jacobian(grid, z).partialPivLu().solve(rate);
+    const Eigen::VectorXd step = jacobian(grid, z).partialPivLu().solve(rate);
     z -= step;
     if (!z.allFinite()) return std::nullopt;
     if (step.norm() < 1e-13 * (1 + z.norm())) return z;

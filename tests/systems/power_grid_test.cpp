@@ -1,6 +1,6 @@
 #include <gtest/gtest.h>
 
-#include <Eigen/Dense>
+#include <Eigen/Eigenvalues>
 #include <algorithm>
 
 #include "systems/make.hpp"
@@ -24,7 +24,7 @@ TEST(PowerGrid, HasTheEigenvaluesOfThePublishedEquilibrium) {
   const auto system = make("name = 'power_grid'");
   const auto z = advance(*system, rest, 5e-4, 60000);
   const auto solver = system->make_solver(5e-5);
-  Eigen::Matrix<double, 5, 5> jacobian;
+  Eigen::MatrixXd jacobian(5, 5);
   std::vector<double> high(5), low(5);
   for (std::size_t j = 0; j < 5; ++j) {
     auto up = z, down = z;
