@@ -5,12 +5,14 @@
 #include <mac/model.hpp>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace mac {
 
 /// Where the network is trained. A checkpoint of one goes on on the other.
 enum class Device { cpu, cuda };
+Device device_from(std::string_view name);  // throws UsageError
 
 struct TrainOptions {
   int threads = 0;  // 0: all cores

@@ -44,7 +44,7 @@ void add_run(CLI::App& program) {
   command->callback([options] {
     const Experiment experiment = Experiment::read(options->experiment);
     if (!options->seeds.empty()) options->run.seeds = seed_range(options->seeds);
-    options->run.device = options->device == "cuda" ? Device::cuda : Device::cpu;
+    options->run.device = device_from(options->device);
     options->run.threads = options->common.threads;
     options->run.quiet = options->common.quiet;
     const RunResult result = run_study(experiment, options->folder, options->run);

@@ -54,7 +54,7 @@ void train_network(const Experiment& experiment, const ModelPlan& model, const D
                    const std::vector<std::uint64_t>& seeds, const PathOf& path_of,
                    const TrainRequest& request) {
   const TrainOptions options{request.common.threads, request.common.quiet, request.resume,
-                             request.device == "cuda" ? Device::cuda : Device::cpu};
+                             device_from(request.device)};
   std::vector<std::string> paths;
   for (const std::uint64_t seed : seeds) {
     ModelPlan plan = model;

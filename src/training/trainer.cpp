@@ -281,6 +281,12 @@ std::vector<TrainingResult> train_seeds(const Experiment& experiment, const Mode
   return Trainer<float>(experiment, models, data, paths, options).run();
 }
 
+Device device_from(std::string_view name) {
+  if (name == "cpu") return Device::cpu;
+  if (name == "cuda") return Device::cuda;
+  throw UsageError("the device is \"{}\", expected cpu or cuda", name);
+}
+
 TrainingResult train(const Experiment& experiment, const ModelPlan& plan, const DataFile& data,
                      const std::string& path, const TrainOptions& options) {
   if (!plan.network) throw UsageError("the model {} of kind {} is not a network", plan.name, plan.kind);

@@ -142,16 +142,11 @@ void bind_data(py::module_& module) {
 
 // ---- stages
 
-Device device_named(const std::string& name) {
-  if (name != "cpu" && name != "cuda") throw UsageError("the device is \"{}\", expected cpu or cuda", name);
-  return name == "cuda" ? Device::cuda : Device::cpu;
-}
-
 py::dict train_network(const Experiment& experiment, const std::string& model, const std::string& data,
                        const std::string& path, std::optional<std::uint64_t> seed, bool resume,
                        const std::string& device, int threads, bool quiet) {
   ModelPlan plan = find_model(experiment, model);
-  const TrainOptions options{threads, quiet, resume, device_named(device)};
+  const TrainOptions options{threads, quiet, resume, device_from(device)};
   if (plan.file) throw UsageError("{}: is trained already: {}", plan.name, *plan.file);
   if (plan.baseline) {
     const LongCall call;
@@ -250,7 +245,7 @@ void bind_stages(py::module_& module) {
       [](const Experiment& experiment, const std::string& folder, std::vector<std::uint64_t> seeds,
          std::vector<std::string> force, const std::string& device, int threads, bool quiet) {
         return run_experiment(experiment, folder,
-                              {threads, quiet, device_named(device), std::move(seeds), std::move(force)});
+                              {threads, quiet, device_from(device), std::move(seeds), std::move(force)});
       },
       py::arg("experiment"), py::arg("folder"), py::arg("seeds"), py::arg("force"), py::arg("device"),
       py::arg("threads"), py::arg("quiet"));
