@@ -81,7 +81,7 @@ HWY_INLINE void linear_tile(T* out, std::size_t out_stride, const T* in, std::si
 }
 
 template <class T, std::size_t S>
-HWY_INLINE void linear(T* out, std::size_t out_stride, const T* in, std::size_t in_stride,
+HWY_NOINLINE void linear(T* out, std::size_t out_stride, const T* in, std::size_t in_stride,
                        const PackedLinear<T>& w) {
   std::size_t o = 0;
   for (; o + 6 * kLanes<T> <= w.outputs; o += 6 * kLanes<T>)
