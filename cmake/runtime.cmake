@@ -10,7 +10,12 @@ set(runtime_sources
 list(TRANSFORM runtime_sources PREPEND ${PROJECT_SOURCE_DIR}/)
 
 add_library(mac_runtime_objects OBJECT ${runtime_sources})
-set_target_properties(mac_runtime_objects PROPERTIES CXX_VISIBILITY_PRESET hidden VISIBILITY_INLINES_HIDDEN ON)
+# fmt is used as headers only, compiled in every file that includes it: the files are joined into one. Not so the kernels,
+# which include themselves once for each instruction set.
+set_source_files_properties(${PROJECT_SOURCE_DIR}/src/network/cpu/step_kernels.cpp PROPERTIES
+  SKIP_UNITY_BUILD_INCLUSION ON)
+set_target_properties(mac_runtime_objects PROPERTIES
+  UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE 0 CXX_VISIBILITY_PRESET hidden VISIBILITY_INLINES_HIDDEN ON)
 target_compile_options(mac_runtime_objects PRIVATE -ffunction-sections -fdata-sections)
 target_include_directories(mac_runtime_objects PRIVATE include src)
 target_link_libraries(mac_runtime_objects PRIVATE mac_options fmt::fmt-header-only nlohmann_json::nlohmann_json)
