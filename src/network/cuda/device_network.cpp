@@ -1,5 +1,6 @@
 #include "network/cuda/device_network.hpp"
 
+#include <algorithm>
 #include <string>
 
 namespace mac::cuda {
@@ -75,6 +76,7 @@ EndsProblem DeviceNetwork::ends(const float* parameters, SequenceDims dims) cons
           static_cast<int>(dims.batch),
           static_cast<int>(dims.time),
           quads_of(dims),
+          segments(dims).all_quads(),
           parameters,
           layout_.size(),
           layout_.at("input_proj.weight").offset,
@@ -82,8 +84,21 @@ EndsProblem DeviceNetwork::ends(const float* parameters, SequenceDims dims) cons
           layout_.at("norm.weight").offset};
 }
 
+/// How sequences are cut in time.
+Segments DeviceNetwork::segments(SequenceDims dims) const {
+  if (shape_.kind == LayerKind::gru) return {1, quads_of(dims)};
+  const int blocks = std::min(forward_plan_.blocks, backward_plan_.blocks);
+  return cut_sequences(static_cast<int>(dims.batch), static_cast<int>(shape_.n_blocks), quads_of(dims),
+                       multiprocessors() * blocks);
+}
+
+/// Of a sequence; those of a cut one are filled up to whole segments.
+std::size_t DeviceNetwork::quads_in_memory(SequenceDims dims) const {
+  return static_cast<std::size_t>(segments(dims).all_quads());
+}
+
 std::size_t DeviceNetwork::h_size(SequenceDims dims) const {
-  return models_ * dims.batch * static_cast<std::size_t>(quads_of(dims)) * shape_.d_model * 4;
+  return models_ * dims.batch * quads_in_memory(dims) * shape_.d_model * 4;
 }
 
 /// Numbers of the tape for a quad of steps of one layer.
@@ -97,18 +112,24 @@ std::size_t DeviceNetwork::checkpoints_per_quad() const {
 
 /// Quads of all sequences and layers.
 std::size_t DeviceNetwork::tape_quads(SequenceDims dims) const {
-  return models_ * dims.batch * shape_.n_blocks * static_cast<std::size_t>(quads_of(dims));
+  return models_ * dims.batch * shape_.n_blocks * quads_in_memory(dims);
 }
 
 std::size_t DeviceNetwork::tape_bytes(SequenceDims dims) const {
   const std::size_t per_quad = (shape_.n_blocks + 1) * shape_.d_model * 4 +
                                shape_.n_blocks * (activations_per_quad() + checkpoints_per_quad());
-  return sizeof(float) * dims.batch * static_cast<std::size_t>(quads_of(dims)) * per_quad;
+  return sizeof(float) * dims.batch * quads_in_memory(dims) * per_quad;
 }
 
 Groups DeviceNetwork::groups(SequenceDims dims, const LaunchPlan& plan) const {
   return group_sequences(static_cast<int>(dims.batch), static_cast<int>(shape_.n_blocks),
                          multiprocessors() * plan.blocks, plan.run);
+}
+
+/// Blocks of a layer in the backward pass of a model; each leaves its own sums.
+int DeviceNetwork::parts_of_layer(SequenceDims dims) const {
+  const Segments cut = segments(dims);
+  return cut.count > 1 ? static_cast<int>(dims.batch) * cut.count : groups(dims, backward_plan_).count;
 }
 
 /// What the problems of both kinds of layer have in common.
@@ -119,7 +140,8 @@ Problem DeviceNetwork::blocks(const LaunchPlan& plan, const float* parameters, S
   problem.models = static_cast<int>(models_), problem.batch = static_cast<int>(dims.batch);
   problem.layers = static_cast<int>(shape_.n_blocks);
   problem.groups = groups(dims, plan);
-  problem.time = static_cast<int>(dims.time), problem.quads = quads_of(dims);
+  const Segments cut = segments(dims);
+  problem.time = static_cast<int>(dims.time), problem.quads = cut.all_quads();
   problem.parameters = parameters, problem.parameter_count = layout_.size(),
   problem.first_block = first_block_;
   problem.initial_state = initial_state;
@@ -132,7 +154,9 @@ Problem DeviceNetwork::blocks(const LaunchPlan& plan, const float* parameters, S
     h_.reserve(h_size(dims));
     problem.h = h_.data();
   }
-  const std::size_t counters = 1 + models_ * static_cast<std::size_t>(problem.groups.count) * shape_.n_blocks;
+  const std::size_t counters =
+      cut.count > 1 ? segment_counters(problem.models * problem.batch, problem.layers, cut)
+                    : 1 + models_ * static_cast<std::size_t>(problem.groups.count) * shape_.n_blocks;
   counters_.reserve(counters);
   problem.counters = counters_.data();
   check(cudaMemsetAsync(counters_.data(), 0, counters * sizeof(int), stream), "clearing counters");
@@ -143,10 +167,25 @@ MambaProblem DeviceNetwork::mamba(const LaunchPlan& plan, const float* parameter
                                   const float* initial_state, DeviceTape* tape, cudaStream_t stream) {
   auto problem = blocks<MambaProblem>(plan, parameters, dims, initial_state, tape, stream);
   problem.sizes = mamba_sizes_, problem.offsets = mamba_offsets_;
+  problem.cut = {1, problem.time};
   if (!tape) return problem;
   tape->checkpoints.reserve(tape_quads(dims) * checkpoints_per_quad());
   problem.checkpoints = tape->checkpoints.data();
   return problem;
+}
+
+/// Numbers of the states of a layer at all segments' ends.
+std::size_t DeviceNetwork::border_size(SequenceDims dims) const {
+  return models_ * dims.batch * static_cast<std::size_t>(segments(dims).count) *
+         (shape_.state_size() / shape_.n_blocks);
+}
+
+SegmentStates DeviceNetwork::segment_states(SequenceDims dims, DeviceArray<float>& memory) const {
+  const std::size_t segments_of_layers =
+      models_ * dims.batch * static_cast<std::size_t>(segments(dims).count) * shape_.n_blocks;
+  const std::size_t of_states = shape_.n_blocks * border_size(dims);
+  memory.reserve(of_states + segments_of_layers * shape_.d_inner());
+  return {memory.data(), memory.data() + of_states};
 }
 
 GruProblem DeviceNetwork::gru(const LaunchPlan& plan, const float* parameters, SequenceDims dims,
@@ -156,21 +195,42 @@ GruProblem DeviceNetwork::gru(const LaunchPlan& plan, const float* parameters, S
   return problem;
 }
 
+void DeviceNetwork::launch(const MambaForward& problem, SequenceDims dims, DeviceTape* tape,
+                           cudaStream_t stream) {
+  const Segments cut = segments(dims);
+  if (cut.count == 1) return launch_mamba_forward(problem, forward_plan_, stream);
+  const SegmentStates states = segment_states(dims, tape ? tape->segments : segments_);
+  borders_.reserve(border_size(dims));
+  forward_in_segments(problem, cut, states, borders_.data(), forward_plan_, stream);
+}
+
+void DeviceNetwork::launch(MambaBackward problem, SequenceDims dims, DeviceTape& tape, cudaStream_t stream) {
+  const Segments cut = segments(dims);
+  if (!backward_plan_.shared_sums)
+    gradient_sums_.reserve(models_ * static_cast<std::size_t>(parts_of_layer(dims)) * shape_.n_blocks *
+                           mamba_gradient_floats(mamba_sizes_));
+  problem.gradients = gradient_sums_.data();
+  if (cut.count == 1) return launch_mamba_backward(problem, backward_plan_, stream);
+  borders_.reserve(2 * border_size(dims));
+  backward_in_segments(problem, cut, segment_states(dims, tape.segments), borders_.data(), backward_plan_,
+                       stream);
+}
+
 void DeviceNetwork::forward(const float* parameters, SequenceDims dims, const float* x, float* y,
                             const float* initial_state, float* final_state, DeviceTape* tape,
                             cudaStream_t stream) {
   const EndsProblem end = ends(parameters, dims);
   const auto run = [&](const auto& problem, auto launch) {
     launch_input_forward(end, x, problem.h, stream);
-    launch(problem, forward_plan_, stream);
+    launch(problem);
     launch_output_forward(end, problem.h + shape_.n_blocks * problem.h_layer_stride, y, stream);
   };
   if (shape_.kind == LayerKind::mamba)
     run(MambaForward{mamba(forward_plan_, parameters, dims, initial_state, tape, stream), final_state},
-        launch_mamba_forward);
+        [&](const MambaForward& problem) { launch(problem, dims, tape, stream); });
   else
     run(GruForward{gru(forward_plan_, parameters, dims, initial_state, tape, stream), final_state},
-        launch_gru_forward);
+        [&](const GruForward& problem) { launch_gru_forward(problem, forward_plan_, stream); });
   check_launch("starting a forward pass");
   if (tape) tape->dims = dims;
 }
@@ -182,14 +242,13 @@ void DeviceNetwork::backward(const float* parameters, SequenceDims dims, const f
     throw Error("the tape holds a forward pass of {} × {} steps, the backward pass asks for {} × {}",
                 tape.dims.batch, tape.dims.time, dims.batch, dims.time);
   const EndsProblem end = ends(parameters, dims);
-  const int block_parameters = static_cast<int>(shape_.n_blocks * block_size_);
+  const std::size_t block_parameters = shape_.n_blocks * block_size_;
   const std::size_t end_parts = models_ * static_cast<std::size_t>(end.parts());
   const std::size_t tail_partials = end_parts * static_cast<std::size_t>(end.tail_size());
   const std::size_t input_partials = end_parts * static_cast<std::size_t>(end.input_size());
-  const int of_model = groups(dims, backward_plan_).count;  // blocks of a layer
-  partials_.reserve(tail_partials + input_partials +
-                    models_ * static_cast<std::size_t>(of_model) *
-                        static_cast<std::size_t>(block_parameters));
+  const int block_parts = parts_of_layer(dims);
+  const std::size_t blocks_of_layer = models_ * static_cast<std::size_t>(block_parts);
+  partials_.reserve(tail_partials + input_partials + blocks_of_layer * block_parameters);
   float* const of_tail = partials_.data();
   float* const of_input = of_tail + tail_partials;
   float* const of_blocks = of_input + input_partials;
@@ -200,27 +259,28 @@ void DeviceNetwork::backward(const float* parameters, SequenceDims dims, const f
     problem.d_final_state = gradients.final_state, problem.d_initial_state = gradients.initial_state;
     launch_output_backward(end, problem.h + shape_.n_blocks * problem.h_layer_stride, d_y, problem.d_h,
                            of_tail, stream);
-    launch(problem, backward_plan_, stream);
+    launch(problem);
     launch_input_backward(end, x, problem.d_h, gradients.x, of_input, stream);
   };
-  if (shape_.kind == LayerKind::mamba) {
-    MambaBackward problem{mamba(backward_plan_, parameters, dims, initial_state, &tape, stream)};
-    if (!backward_plan_.shared_sums)
-      gradient_sums_.reserve(models_ * static_cast<std::size_t>(of_model) * shape_.n_blocks *
-                             mamba_gradient_floats(mamba_sizes_));
-    problem.gradients = gradient_sums_.data();
-    run(problem, launch_mamba_backward);
-  } else
+  if (shape_.kind == LayerKind::mamba)
+    run(MambaBackward{mamba(backward_plan_, parameters, dims, initial_state, &tape, stream)},
+        [&](const MambaBackward& problem) { launch(problem, dims, tape, stream); });
+  else
     run(GruBackward{gru(backward_plan_, parameters, dims, initial_state, &tape, stream)},
-        launch_gru_backward);
+        [&](const GruBackward& problem) { launch_gru_backward(problem, backward_plan_, stream); });
 
-  const auto reduce = [&](const float* partials, int parts, int count, std::size_t offset) {
-    launch_reduce_partials(partials, static_cast<int>(models_), parts, count, gradients.parameters + offset,
-                           layout_.size(), add, stream);
+  const auto reduce = [&](const float* partials, int parts, std::size_t count, std::size_t offset) {
+    launch_reduce_partials(partials, static_cast<int>(models_), parts, static_cast<int>(count),
+                           gradients.parameters + offset, layout_.size(), add, stream);
   };
-  reduce(of_tail, end.parts(), end.tail_size(), end.tail);
-  reduce(of_blocks, of_model, block_parameters, first_block_);
-  reduce(of_input, end.parts(), end.input_size(), end.input_weight);
+  reduce(of_tail, end.parts(), static_cast<std::size_t>(end.tail_size()), end.tail);
+  if (segments(dims).count == 1)
+    reduce(of_blocks, block_parts, block_parameters, first_block_);
+  else
+    for (std::size_t layer = 0; layer < shape_.n_blocks; ++layer)
+      reduce(of_blocks + layer * blocks_of_layer * block_size_, block_parts, block_size_,
+             first_block_ + layer * block_size_);
+  reduce(of_input, end.parts(), static_cast<std::size_t>(end.input_size()), end.input_weight);
   check_launch("starting a backward pass");
 }
 

@@ -11,6 +11,7 @@
 #include "network/cuda/ends.hpp"
 #include "network/cuda/gru.hpp"
 #include "network/cuda/mamba.hpp"
+#include "network/cuda/mamba_segments.hpp"
 
 namespace mac::cuda {
 
@@ -21,6 +22,7 @@ class DeviceTape final : public Tape {
   DeviceArray<float> h;            // (layer + 1, sequence, quad, d_model, 4): the residual stream
   DeviceArray<float> activations;  // see MambaProblem::tape, GruProblem::tape
   DeviceArray<float> checkpoints;  // Mamba only
+  DeviceArray<float> segments;     // see SegmentStates, of a pass in segments
 };
 
 class DeviceNetwork {
@@ -45,6 +47,8 @@ class DeviceNetwork {
   void plan_mamba();
   void plan_gru();
   EndsProblem ends(const float* parameters, SequenceDims dims) const;
+  Segments segments(SequenceDims dims) const;
+  std::size_t quads_in_memory(SequenceDims dims) const;
   std::size_t tape_quads(SequenceDims dims) const;
   std::size_t activations_per_quad() const;
   std::size_t checkpoints_per_quad() const;
@@ -56,6 +60,11 @@ class DeviceNetwork {
                      const float* initial_state, DeviceTape* tape, cudaStream_t stream);
   GruProblem gru(const LaunchPlan& plan, const float* parameters, SequenceDims dims,
                  const float* initial_state, DeviceTape* tape, cudaStream_t stream);
+  int parts_of_layer(SequenceDims dims) const;
+  std::size_t border_size(SequenceDims dims) const;
+  SegmentStates segment_states(SequenceDims dims, DeviceArray<float>& memory) const;
+  void launch(const MambaForward& problem, SequenceDims dims, DeviceTape* tape, cudaStream_t stream);
+  void launch(MambaBackward problem, SequenceDims dims, DeviceTape& tape, cudaStream_t stream);
   std::size_t h_size(SequenceDims dims) const;
 
   NetworkShape shape_;
@@ -73,6 +82,8 @@ class DeviceNetwork {
   DeviceArray<float> partials_;
   DeviceArray<float> gradient_sums_;  // see MambaBackward::gradients
   DeviceArray<int> counters_;
+  DeviceArray<float> segments_;  // of forward passes without a tape
+  DeviceArray<float> borders_;   // see forward_in_segments
 };
 
 }  // namespace mac::cuda

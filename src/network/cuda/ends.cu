@@ -43,7 +43,7 @@ __device__ void for_each_tile(const EndsProblem& p, F f) {
 template <class Problem>
 __device__ TileView view(const float* tensor, const Problem& p, const Tile& tile) {
   return {const_cast<float*>(tensor) +
-              (static_cast<size_t>(tile.sequence) * p.quads + tile.first_quad) * p.d_model * 4,
+              (static_cast<size_t>(tile.sequence) * p.sequence_quads + tile.first_quad) * p.d_model * 4,
           p.d_model, tile.quads};
 }
 

@@ -13,6 +13,7 @@ inline constexpr int end_blocks = 528;  // of a model in the backward passes, at
 struct EndsProblem {
   int d_in, d_out, d_model;
   int models, batch, time, quads;
+  int sequence_quads;       // from a sequence to the next in h: more than `quads` only where no tile has two
   const float* parameters;  // (model, parameter_count)
   std::size_t parameter_count;
   std::size_t input_weight, input_bias;  // offsets in the parameters

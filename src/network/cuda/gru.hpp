@@ -40,6 +40,8 @@ struct GruProblem {
   float* tape;                 // (layer, sequence, quad, tape_rows, 4), or null
   const float* initial_state;  // (sequence, layer, d_model), or null
   int* counters;               // of the pipeline, zero: the next ticket, then (model, group, layer)
+
+  __host__ __device__ int steps(int) const { return time; }  // of a sequence of a model
 };
 
 struct GruForward : GruProblem {

@@ -64,6 +64,7 @@ struct MambaProblem {
   int models, batch, layers;
   Groups groups;            // of a model's sequences
   int time, quads;          // quads = ceil(time / 4)
+  Cut cut;                  // where the sequences are segments of longer ones
   const float* parameters;  // (model, parameter_count)
   std::size_t parameter_count;
   std::size_t first_block;     // offset of blocks.0 in the parameters
@@ -73,10 +74,17 @@ struct MambaProblem {
   float* checkpoints;          // (layer, sequence, quad, checkpoint_size): the states before a quad, or null
   const float* initial_state;  // (sequence, layers · layer_state), or null
   int* counters;               // of the pipeline, zero: the next ticket, then (model, group, layer)
+
+  /// Of a sequence of a model.
+  __host__ __device__ int steps(int sequence) const {
+    return (sequence + 1) % cut.segments == 0 ? cut.last_time : time;
+  }
 };
 
 struct MambaForward : MambaProblem {
-  float* final_state;  // or null
+  float* final_state = nullptr;  // or null
+  /// (sequence, d_inner): Σ_t Δ_t of each. If not null, this and the final states are all that is wanted.
+  float* step_sums = nullptr;
 };
 
 struct MambaBackward : MambaProblem {
@@ -85,6 +93,7 @@ struct MambaBackward : MambaProblem {
   float* d_initial_state = nullptr;      // or null
   float* partials = nullptr;             // (model, group, layer, offsets.size): each block's gradients
   float* gradients = nullptr;  // (model, group, layer, mamba_gradient_floats): sums, unless plan.shared_sums
+  bool states_only = false;    // d_initial_state's states are all that is wanted
 };
 
 /// The launches that suit the device; none if the network does not fit its shared memory.

@@ -127,8 +127,8 @@ __device__ void write_initial_window(const B& b, int quad, int q, const SlabThre
     float d = 0;
     for (int j = 0; j <= k; ++j)  // x_{k−3} acts on c_{k−j} through weight j
       d = fmaf(weight[j], b.row(b.at.d_v, own.channel)[4 * q + k - j], d);
-    if (p.d_final_state && k >= p.time)
-      d += b.state(p.d_final_state, quad).window[(k - p.time) * b.s.d_inner + own.channel];
+    if (const int steps = b.stage.steps; p.d_final_state && k >= steps)
+      d += b.state(p.d_final_state, quad).window[(k - steps) * b.s.d_inner + own.channel];
     b.state(p.d_initial_state, quad).window[k * b.s.d_inner + own.channel] = d;
   }
 }
@@ -168,7 +168,7 @@ __device__ void convolution_backward(const B& b, const typename B::Chunk& chunk,
                            make_float4(d.w, d.z, d.y, d.x)));  // time runs the other way
     if (b.problem.d_final_state && q < chunk.quads) {
       const int quad = chunk.first_quad + q,
-                after_window = 4 * quad_of_sequence<B::run>(b.problem, quad) - (b.problem.time - 3);
+                after_window = 4 * quad_of_sequence<B::run>(b.problem, quad) - (b.stage.steps - 3);
       const float* const d_final = b.state(b.problem.d_final_state, quad).window + own.channel;
       for (int j = 0; j < 4; ++j)
         if (const int k = after_window + j; k >= 0 && k < 3) steps[3 - j] += d_final[k * s.d_inner];
@@ -232,16 +232,19 @@ __device__ void walk_slab(const B& b) {
     const typename B::Chunk chunk = b.chunk(c);
     before_scan(b, chunk, own);
     scan_backward(b, chunk, states, checkpoint, carry, thread);
-    after_scan(b, chunk, own);
-    b.meet_all();
-    sum_slabs(b, chunk);
-    b.meet_all();
-    convolution_backward(b, chunk, own);
-    if constexpr (B::holders < 2) in_proj_gradient(b, chunk);
+    if (!p.states_only) {
+      after_scan(b, chunk, own);
+      b.meet_all();
+      sum_slabs(b, chunk);
+      b.meet_all();
+      convolution_backward(b, chunk, own);
+      if constexpr (B::holders < 2) in_proj_gradient(b, chunk);
+    }
     b.meet_all();
     if (!b.overlap) b.meet_all();  // the next chunk is there
   }
   write_initial_states(b, 0, carry, thread);
+  if (p.states_only) return;
   if (p.d_initial_state && own.exists && own.half == 0) write_initial_window(b, 0, 0, own);
   write_channels(b, own, carry, thread);
 }

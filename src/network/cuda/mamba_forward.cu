@@ -344,7 +344,7 @@ __device__ void walk_slab(const B& b) {
   const int lane = kept_lane();
   const ScanThread thread(b.warp(), lane, b.s.d_inner);
   const SlabThread own(b.warp(), b.s.d_inner);
-  float A[2][states], state[2][states];
+  float A[2][states], state[2][states], step_sum = 0;
   load_decay(A, b.parameters() + p.offsets.A_log, p.sizes, thread);
   start_states(b, 0, state, thread);
   b.meet_all();  // the first chunk is there
@@ -355,24 +355,30 @@ __device__ void walk_slab(const B& b) {
     x_proj(b, chunk);
     b.meet_all();
     step_sizes(b, chunk, own);
+    if (p.step_sums)
+      own.for_each_quad(b.length, [&](int q) { step_sum += sum(b.quad(b.at.x, own.channel, q)); });
     scan_forward(b, chunk, A, state, thread, lane);
     b.meet_all();
   }
   write_final_states(b, b.stage.quads - 1, state, thread);
+  if (!p.step_sums) return;
+  step_sum += __shfl_xor_sync(0xffffffffu, step_sum, 16);
+  if (own.exists && own.half == 0) p.step_sums[b.stage.sequence * b.s.d_inner + own.channel] = step_sum;
 }
 
 template <class B>
 __device__ void walk_helper(const B& b) {
+  const bool with_output = !b.problem.step_sums;
   int seen = 0;
   load_chunk(b, 0, seen);
   b.meet_all();
   for (int c = 0; c < b.chunks(); ++c) {
-    if (c > 0) out_proj(b, c - 1);
+    if (c > 0 && with_output) out_proj(b, c - 1);
     b.meet_all();
     if (c + 1 < b.chunks()) load_chunk(b, c + 1, seen);
     b.meet_all();
   }
-  out_proj(b, b.chunks() - 1);
+  if (with_output) out_proj(b, b.chunks() - 1);
 }
 
 template <class Sizes, class C, int THREADS, int BLOCKS, Run RUN>

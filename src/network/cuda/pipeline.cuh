@@ -31,6 +31,7 @@ struct Stage {
   int place;            // (model, group, layer)
   int sequence;         // the first of its group, numbered through all models
   int quads;            // of all sequences of its group
+  int steps;            // of the last of them
   int* finished;        // chunks this stage has published
   const int* upstream;  // chunks the stage before it has published; null for the first
 
@@ -51,12 +52,14 @@ __device__ Stage take_stage(const Problem& p, Direction direction, int* shared) 
   const int model = column / groups, group = column % groups;
   const int first = RUN == Run::one ? group : group * p.groups.members,
             sequences = RUN == Run::one ? 1 : min(p.groups.members, p.batch - first);
+  const int steps = p.steps(first + sequences - 1);
   int* const finished = p.counters + 1 + place;
   return {model,
           layer,
           place,
           model * p.batch + first,
-          sequences * p.quads,
+          (sequences - 1) * p.quads + (steps + 3) / 4,
+          steps,
           finished,
           depth == 0 ? nullptr : finished + (forward ? -1 : 1)};
 }
@@ -83,7 +86,7 @@ struct ChunkOfRun {
   __device__ ChunkOfRun(const Problem& p, const Stage& stage, int number, int length)
       : first_quad(number * length),
         quads(min(length, stage.quads - first_quad)),
-        last_steps(p.time - 4 * (p.quads - 1)) {
+        last_steps((stage.steps + 3) % 4 + 1) {
     const int passed = first_quad % p.quads, left = stage.quads - first_quad;
     for (int q = passed == 0 && number > 0 ? 0 : p.quads - passed; q <= quads && q < left; q += p.quads)
       starts |= 1u << q;
@@ -110,10 +113,10 @@ struct ChunkOfRun<Run::one> {
   int left;  // steps, from the chunk's first on
 
   template <class Problem>
-  __device__ ChunkOfRun(const Problem& p, const Stage&, int number, int length)
+  __device__ ChunkOfRun(const Problem&, const Stage& stage, int number, int length)
       : first_quad(number * length),
-        quads(min(length, p.quads - first_quad)),
-        left(p.time - 4 * first_quad) {}
+        quads(min(length, stage.quads - first_quad)),
+        left(stage.steps - 4 * first_quad) {}
 
   static constexpr __device__ bool begins(int) { return false; }
   __device__ bool ends(int q) const { return steps(q) > 0 && steps(q) <= 4; }
