@@ -93,7 +93,6 @@ struct MambaBackward : MambaProblem {
   float* d_initial_state = nullptr;      // or null
   float* partials = nullptr;             // (model, group, layer, offsets.size): each block's gradients
   float* gradients = nullptr;  // (model, group, layer, mamba_gradient_floats): sums, unless plan.shared_sums
-  bool states_only = false;    // d_initial_state's states are all that is wanted
 };
 
 /// The launches that suit the device; none if the network does not fit its shared memory.
@@ -102,6 +101,8 @@ std::optional<LaunchPlan> plan_mamba_backward(const MambaSizes& sizes, const Sha
 std::size_t mamba_gradient_floats(const MambaSizes& sizes);
 
 void launch_mamba_forward(const MambaForward& problem, const LaunchPlan& plan, cudaStream_t stream);
+/// The states of d_initial_state alone, of a network of one layer whose sequences have a group each.
+void launch_mamba_states_backward(const MambaBackward& problem, cudaStream_t stream);
 void launch_mamba_backward(const MambaBackward& problem, const LaunchPlan& plan, cudaStream_t stream);
 
 }  // namespace mac::cuda

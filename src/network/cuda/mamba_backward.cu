@@ -104,7 +104,7 @@ __global__ void __launch_bounds__(THREADS, BLOCKS)
   else
     walk_helper(b);
   __syncthreads();
-  if (!problem.states_only) write_gradients(b);
+  write_gradients(b);
 }
 
 using BackwardVariant = Variant<void (*)(MambaBackward, bool), MambaSizes>;

@@ -200,26 +200,6 @@ __device__ void write_held(const B& b, const HeldGradients<B>& held) {
     }
 }
 
-/// If the states' gradients are all that is wanted.
-template <class B>
-__device__ void walk_helper_to_states(const B& b, int& seen) {
-  const auto fetch = [&](int c) {
-    fetch_tape(b, c), fetch_gradient(b, c, seen);
-    wait_for_copies();
-    if constexpr (B::holders == 2) {
-      meet<Meeting::helpers>(b.helpers().threads);
-      recompute_chunk(b, b.chunk(c));
-    }
-  };
-  for (int c = b.chunks(); c-- > 0;) {
-    if (b.overlap && c > 0) fetch(c - 1);
-    b.meet_all();
-    if (b.overlap) continue;
-    if (c > 0) fetch(c - 1);
-    b.meet_all();
-  }
-}
-
 template <class B>
 __device__ void walk_helper(const B& b) {
   const Team team = b.helpers();
@@ -240,7 +220,6 @@ __device__ void walk_helper(const B& b) {
     recompute_chunk(b, b.chunk(chunks - 1));
   }
   b.meet_all();
-  if (b.problem.states_only) return walk_helper_to_states(b, seen);
   for (int c = chunks; c-- > 0;) {
     const typename B::Chunk chunk = b.chunk(c);
     if (b.overlap && c + 1 < chunks) finish(c + 1);

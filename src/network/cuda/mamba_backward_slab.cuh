@@ -232,19 +232,16 @@ __device__ void walk_slab(const B& b) {
     const typename B::Chunk chunk = b.chunk(c);
     before_scan(b, chunk, own);
     scan_backward(b, chunk, states, checkpoint, carry, thread);
-    if (!p.states_only) {
-      after_scan(b, chunk, own);
-      b.meet_all();
-      sum_slabs(b, chunk);
-      b.meet_all();
-      convolution_backward(b, chunk, own);
-      if constexpr (B::holders < 2) in_proj_gradient(b, chunk);
-    }
+    after_scan(b, chunk, own);
+    b.meet_all();
+    sum_slabs(b, chunk);
+    b.meet_all();
+    convolution_backward(b, chunk, own);
+    if constexpr (B::holders < 2) in_proj_gradient(b, chunk);
     b.meet_all();
     if (!b.overlap) b.meet_all();  // the next chunk is there
   }
   write_initial_states(b, 0, carry, thread);
-  if (p.states_only) return;
   if (p.d_initial_state && own.exists && own.half == 0) write_initial_window(b, 0, 0, own);
   write_channels(b, own, carry, thread);
 }

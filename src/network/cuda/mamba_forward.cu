@@ -243,6 +243,16 @@ __device__ void step_sizes(const B& b, const typename B::Chunk& chunk, const Sla
   __syncwarp();
 }
 
+/// Adds up Δ of the chunk, of which there may be only one sequence a block.
+template <class B>
+__device__ void add_step_sums(const B& b, int c, const SlabThread& own) {
+  float half = 0;
+  own.for_each_quad(b.length, [&](int q) { half += sum(b.quad(b.at.x, own.channel, q)); });
+  const float of_chunk = half + __shfl_xor_sync(0xffffffffu, half, 16);
+  float& total = b.problem.step_sums[b.stage.sequence * b.s.d_inner + own.channel];
+  if (own.exists && own.half == 0) total = of_chunk + (c > 0 ? total : 0);
+}
+
 /// The states before the sequence that begins at a quad of the run.
 template <class B, int STATES>
 __device__ void start_states(const B& b, int quad, float (&state)[2][STATES], const ScanThread& thread) {
@@ -344,7 +354,7 @@ __device__ void walk_slab(const B& b) {
   const int lane = kept_lane();
   const ScanThread thread(b.warp(), lane, b.s.d_inner);
   const SlabThread own(b.warp(), b.s.d_inner);
-  float A[2][states], state[2][states], step_sum = 0;
+  float A[2][states], state[2][states];
   load_decay(A, b.parameters() + p.offsets.A_log, p.sizes, thread);
   start_states(b, 0, state, thread);
   b.meet_all();  // the first chunk is there
@@ -355,15 +365,11 @@ __device__ void walk_slab(const B& b) {
     x_proj(b, chunk);
     b.meet_all();
     step_sizes(b, chunk, own);
-    if (p.step_sums)
-      own.for_each_quad(b.length, [&](int q) { step_sum += sum(b.quad(b.at.x, own.channel, q)); });
+    if (p.step_sums) add_step_sums(b, c, own);
     scan_forward(b, chunk, A, state, thread, lane);
     b.meet_all();
   }
   write_final_states(b, b.stage.quads - 1, state, thread);
-  if (!p.step_sums) return;
-  step_sum += __shfl_xor_sync(0xffffffffu, step_sum, 16);
-  if (own.exists && own.half == 0) p.step_sums[b.stage.sequence * b.s.d_inner + own.channel] = step_sum;
 }
 
 template <class B>

@@ -7,8 +7,9 @@ namespace mac::cuda {
 
 namespace {
 
-constexpr int shortest = 16;     // quads of a segment: a block has its weights to fetch first
+constexpr int shortest = 12;     // quads of a segment: a block has its weights to fetch first
 constexpr int border_steps = 3;  // that the convolution reaches back
+constexpr int passes = 2;        // over a layer's segments forward, each with its counters
 
 __host__ __device__ int rows_of_state(const MambaSizes& s) { return border_steps + s.d_state; }
 __host__ __device__ int floats_of_state(const MambaSizes& s) { return rows_of_state(s) * s.d_inner; }
@@ -50,7 +51,7 @@ struct Border {
   __device__ int step() const { return static_cast<int>(threadIdx.x / 32); }
   __device__ float& at(int i) const { return h[4 * i + 4 - border_steps + step()]; }
 };
-constexpr int border_threads = 32 * (border_steps + 1);
+constexpr int border_threads = 256;  // the first warps have a step each
 
 __device__ const float* parameters_of(const MambaProblem& p, int segment) {
   return p.parameters + segment / p.batch * p.parameter_count + p.first_block;
@@ -82,73 +83,81 @@ __global__ void start_segments_kernel(const MambaProblem p, float* starts, Layer
   }
 }
 
-/// A thread for each number of a sequence's state, which it takes from segment to segment.
-struct Walker {
+/// Takes the numbers of a sequence's state from segment to segment; a thread for each number.
+struct Walk {
+  const MambaProblem& p;
   int sequence, row, channel;
-  int place;    // in a state
-  bool exists;  // else the thread has nothing to do
-  float A;      // log₂e · A, of a state
+  int place;     // in a state
+  size_t first;  // segment
 
-  __device__ explicit Walker(const MambaProblem& p) : A(0) {
-    const MambaSizes& s = p.sizes;
-    const int i = static_cast<int>(blockIdx.x * blockDim.x + threadIdx.x);
-    sequence = i / floats_of_state(s), place = i % floats_of_state(s);
-    row = place / s.d_inner, channel = place % s.d_inner;
-    exists = sequence < p.models * p.batch / p.cut.segments;
-    if (!exists || in_window()) return;
-    const float* const A_log =
-        parameters_of(p, sequence * p.cut.segments) + p.offsets.A_log + channel * s.d_state;
-    A = -log2_e * expf(A_log[row - border_steps]);
+  __device__ explicit Walk(const MambaProblem& problem) : p(problem) {
+    const int i = static_cast<int>(blockIdx.x * blockDim.x + threadIdx.x), floats = floats_of_state(p.sizes);
+    sequence = i / floats, place = i % floats;
+    row = place / p.sizes.d_inner, channel = place % p.sizes.d_inner;
+    first = static_cast<size_t>(sequence) * p.cut.segments;
   }
-  /// Whether the number is an input of the convolution.
+  /// Else the thread has nothing to do.
+  __device__ bool exists() const { return sequence < p.models * p.batch / p.cut.segments; }
+  /// Whether the number is an input of the convolution, not a state.
   __device__ bool in_window() const { return row < border_steps; }
+  /// In the states of all segments.
+  __device__ size_t at(int segment) const { return (first + segment) * floats_of_state(p.sizes) + place; }
+  /// carried = decay · carried + from[segment] for all segments, from the last to the first if BACK; what it
+  /// was before each goes to `to`.
+  template <bool BACK>
+  __device__ float walk(float carried, const float* from, float* to, const float* step_sums) const {
+    constexpr int at_once = 16;  // loads under way
+    const float* const A_log = parameters_of(p, static_cast<int>(first)) + p.offsets.A_log;
+    const float A = -log2_e * expf(A_log[channel * p.sizes.d_state + row - border_steps]);
+    for (int done = 0; done < p.cut.segments; done += at_once) {
+      float added[at_once], steps[at_once];
+      const auto segment = [&](int k) { return BACK ? p.cut.segments - 1 - done - k : done + k; };
+#pragma unroll
+      for (int k = 0; k < at_once; ++k) {
+        if (done + k >= p.cut.segments) continue;
+        added[k] = from[at(segment(k))];
+        steps[k] = step_sums[(first + segment(k)) * p.sizes.d_inner + channel];
+      }
+#pragma unroll
+      for (int k = 0; k < at_once; ++k) {
+        if (done + k >= p.cut.segments) continue;
+        to[at(segment(k))] = carried;
+        carried = fmaf(exp2_approx(A * steps[k]), carried, added[k]);
+      }
+    }
+    return carried;
+  }
 };
 
 /// ends: after each segment, from zero. The states before each go to `starts`.
 __global__ void walk_forward_kernel(const MambaProblem p, float* starts, const float* ends,
                                     const float* step_sums, LayerStates<const float> initial,
                                     LayerStates<float> final) {
-  const MambaSizes& s = p.sizes;
-  const Walker walker(p);
-  if (!walker.exists) return;
-  const float* const from = initial.of(walker.sequence, s);
-  float* const to = final.of(walker.sequence, s);
-  const size_t first = static_cast<size_t>(walker.sequence) * p.cut.segments;
-  const auto place = [&](int k) { return (first + k) * floats_of_state(s) + walker.place; };
-  if (walker.in_window()) {
-    if (to) to[walker.place] = ends[place(p.cut.segments - 1)];
-    return;
-  }
-  float state = from ? from[walker.place] : 0;
-#pragma unroll 8
-  for (int k = 0; k < p.cut.segments; ++k) {
-    starts[place(k)] = state;
-    state = fmaf(exp2_approx(walker.A * step_sums[(first + k) * s.d_inner + walker.channel]), state,
-                 ends[place(k)]);
-  }
-  if (to) to[walker.place] = state;
+  const Walk walk(p);
+  if (!walk.exists()) return;
+  const float* const from = initial.of(walk.sequence, p.sizes);
+  float* const to = final.of(walk.sequence, p.sizes);
+  const float last = walk.in_window()
+                         ? ends[walk.at(p.cut.segments - 1)]
+                         : walk.walk<false>(from ? from[walk.place] : 0, ends, starts, step_sums);
+  if (to) to[walk.place] = last;
 }
 
 /// d_starts: the gradients before each segment, from zero after it. Those after each go to `d_ends`.
 __global__ void walk_backward_kernel(const MambaProblem p, const float* d_starts, float* d_ends,
                                      const float* step_sums, LayerStates<const float> d_final,
                                      LayerStates<float> d_initial) {
-  const MambaSizes& s = p.sizes;
-  const Walker walker(p);
-  if (!walker.exists) return;
-  const float* const from = d_final.of(walker.sequence, s);
-  const size_t first = static_cast<size_t>(walker.sequence) * p.cut.segments;
-  const auto place = [&](int k) { return (first + k) * floats_of_state(s) + walker.place; };
-  float d = from ? from[walker.place] : 0;
-#pragma unroll 8
-  for (int k = p.cut.segments - 1; k >= 0; --k) {
-    d_ends[place(k)] = d;
-    d = walker.in_window() ? 0
-                           : fmaf(exp2_approx(walker.A * step_sums[(first + k) * s.d_inner + walker.channel]),
-                                  d, d_starts[place(k)]);
+  const Walk walk(p);
+  if (!walk.exists()) return;
+  const float* const from = d_final.of(walk.sequence, p.sizes);
+  float* const to = d_initial.of(walk.sequence, p.sizes);
+  const float last = from ? from[walk.place] : 0;
+  if (walk.in_window()) {
+    for (int k = 0; k < p.cut.segments; ++k) d_ends[walk.at(k)] = k < p.cut.segments - 1 ? 0 : last;
+  } else {
+    const float before = walk.walk<true>(last, d_starts, d_ends, step_sums);
+    if (to) to[walk.place] = before;
   }
-  float* const to = d_initial.of(walker.sequence, s);
-  if (to && !walker.in_window()) to[walker.place] = d;
 }
 
 /// d_starts: the gradients of the convolution's inputs before each segment, which belong to the segment
@@ -158,21 +167,24 @@ __global__ void join_segments_kernel(const MambaBackward p, const float* d_start
   extern __shared__ float n[];
   const MambaSizes& s = p.sizes;
   const int segment = static_cast<int>(blockIdx.x), d = s.d_model;
-  const float* const d_x = d_starts + static_cast<size_t>(segment) * floats_of_state(s);
+  const float* const d_start = d_starts + static_cast<size_t>(segment) * floats_of_state(s);
   if (segment % p.cut.segments == 0) {
     if (float* const to = d_initial.of(segment / p.cut.segments, s))
-      for (int i = threadIdx.x; i < border_steps * s.d_inner; i += blockDim.x) to[i] = d_x[i];
+      for (int i = threadIdx.x; i < border_steps * s.d_inner; i += blockDim.x) to[i] = d_start[i];
     return;
   }
   const Border border(p, segment, n);
   const int step = border.step();
   const float *const w = parameters_of(p, segment), *const weight = w + p.offsets.norm_weight,
                      *const bias = w + p.offsets.norm_bias;
-  float* const d_u = n + border_steps * d;  // (step, d_model)
+  float *const d_u = n + border_steps * d, *const d_x = d_u + border_steps * d;  // (step, channel)
+  load(d_x, d_start, border_steps * s.d_inner);
+  __syncthreads();
   if (step < border_steps) {
     float total = 0, total_normalised = 0;
     for (int i = lane_of_warp(); i < d; i += 32) {
       float sum = 0;
+#pragma unroll 4
       for (int o = 0; o < s.d_inner; ++o)
         sum = fmaf(w[p.offsets.in_proj + o * d + i], d_x[step * s.d_inner + o], sum);
       d_u[step * d + i] = sum;
@@ -187,41 +199,52 @@ __global__ void join_segments_kernel(const MambaBackward p, const float* d_start
   }
   __syncthreads();
   float* const partial = p.partials + static_cast<size_t>(segment - 1) * p.offsets.size;
-  const auto add = [&](int place, auto term) {
+  const auto sum_of_steps = [&](auto term) {
     float sum = 0;
     for (int k = 0; k < border_steps; ++k) sum += term(k);
-    partial[place] += sum;
+    return sum;
   };
+#pragma unroll 1  // little code: all of it is fetched for a single pass
   for (int i = threadIdx.x; i < s.d_inner * d; i += blockDim.x) {
     const int o = i / d, j = i % d;
-    add(p.offsets.in_proj + i,
-        [&](int k) { return d_x[k * s.d_inner + o] * fmaf(weight[j], n[k * d + j], bias[j]); });
+    partial[p.offsets.in_proj + i] +=
+        sum_of_steps([&](int k) { return d_x[k * s.d_inner + o] * fmaf(weight[j], n[k * d + j], bias[j]); });
   }
   for (int i = threadIdx.x; i < d; i += blockDim.x) {
-    add(p.offsets.norm_weight + i, [&](int k) { return d_u[k * d + i] * n[k * d + i]; });
-    add(p.offsets.norm_bias + i, [&](int k) { return d_u[k * d + i]; });
+    partial[p.offsets.norm_weight + i] += sum_of_steps([&](int k) { return d_u[k * d + i] * n[k * d + i]; });
+    partial[p.offsets.norm_bias + i] += sum_of_steps([&](int k) { return d_u[k * d + i]; });
   }
 }
 
-/// A layer as a network of one, whose sequences are the segments. `pass` is which of the two it is.
+/// A layer as a network of one, whose sequences are the segments.
 template <class Problem>
-Problem layer_in_segments(const Problem& whole, Segments segments, const SegmentStates& states, int layer,
-                          int pass) {
-  Problem p = whole;
-  p.batch = whole.batch * segments.count, p.layers = 1;
-  p.groups = {p.batch, 1};
-  p.time = 4 * segments.quads, p.quads = segments.quads;
-  p.cut = {segments.count, whole.time - p.time * (segments.count - 1)};
-  const std::size_t all = static_cast<std::size_t>(p.models) * static_cast<std::size_t>(p.batch),
-                    before = static_cast<std::size_t>(layer) * all,
-                    quads = before * static_cast<std::size_t>(p.quads);
-  p.first_block += static_cast<std::size_t>(layer * p.offsets.size);
-  p.h += static_cast<std::size_t>(layer) * p.h_layer_stride;
-  if (p.tape) p.tape += quads * static_cast<std::size_t>(4 * p.sizes.tape_rows());
-  if (p.checkpoints) p.checkpoints += quads * static_cast<std::size_t>(p.sizes.checkpoint_size());
-  p.initial_state = states.starts + before * static_cast<std::size_t>(floats_of_state(p.sizes));
-  p.counters += static_cast<std::size_t>(2 * layer + pass) * (1 + all);
-  return p;
+struct LayerInSegments : Problem {
+  std::size_t all;       // segments of all sequences
+  float *starts, *sums;  // of SegmentStates
+
+  LayerInSegments(const Problem& whole, Segments segments, const SegmentStates& states, int layer)
+      : Problem(whole), all(static_cast<std::size_t>(whole.models) * whole.batch * segments.count) {
+    const std::size_t before = layer * all;
+    starts = states.starts + before * floats_of_state(this->sizes);
+    sums = states.step_sums + before * this->sizes.d_inner;
+    this->batch *= segments.count, this->layers = 1;
+    this->groups = {this->batch, 1};
+    this->time = 4 * segments.quads, this->quads = segments.quads;
+    this->cut = {segments.count, whole.time - this->time * (segments.count - 1)};
+    this->first_block += static_cast<std::size_t>(layer) * this->offsets.size;
+    this->h += layer * this->h_layer_stride;
+    if (this->tape) this->tape += before * this->quads * this->sizes.tape_rows() * 4;
+    if (this->checkpoints) this->checkpoints += before * this->quads * this->sizes.checkpoint_size();
+    this->initial_state = starts;
+    this->counters += layer * passes * (1 + all);
+  }
+};
+
+/// A launch with a block for each segment, with `floats` of shared memory.
+template <class Kernel, class Problem, class... Args>
+void launch_borders(Kernel kernel, const LayerInSegments<Problem>& p, int floats, cudaStream_t stream,
+                    Args... args) {
+  kernel<<<static_cast<unsigned>(p.all), border_threads, sizeof(float) * floats, stream>>>(p, args...);
 }
 
 /// A launch with a thread for each number of all sequences' states.
@@ -234,8 +257,8 @@ void launch_walk(Kernel kernel, const MambaProblem& p, cudaStream_t stream, Args
 }  // namespace
 
 Segments cut_sequences(int batch, int layers, int quads, int slots) {
-  // The work of 1.7 passes over one layer at a time, in blocks of which several share a multiprocessor,
-  // against one pass over all layers at once: four segments for each layer gain a third.
+  // Half as much work again, of one layer at a time, in blocks that share a multiprocessor: four segments for
+  // each layer gain a quarter or more.
   const int count = std::min(slots / batch, quads / shortest);
   if (count < 4 * layers) return {1, quads};
   const int of_each = (quads + count - 1) / count;
@@ -243,28 +266,23 @@ Segments cut_sequences(int batch, int layers, int quads, int slots) {
 }
 
 std::size_t segment_counters(int sequences, int layers, Segments segments) {
-  return static_cast<std::size_t>(2 * layers) * static_cast<std::size_t>(1 + sequences * segments.count);
+  return static_cast<std::size_t>(layers) * passes * (1 + sequences * segments.count);
 }
 
 void forward_in_segments(const MambaForward& whole, Segments segments, const SegmentStates& states,
                          float* borders, const LaunchPlan& plan, cudaStream_t stream) {
   for (int layer = 0; layer < whole.layers; ++layer) {
     const LayerStates<const float> initial{whole.initial_state, layer, whole.layers};
-    MambaForward first = layer_in_segments(whole, segments, states, layer, 0),
-                 second = layer_in_segments(whole, segments, states, layer, 1);
-    const int all = first.models * first.batch;
-    float* const starts = const_cast<float*>(first.initial_state);
+    const LayerStates<float> final{whole.final_state, layer, whole.layers};
+    LayerInSegments<MambaForward> second(whole, segments, states, layer), first = second;
+    second.counters += 1 + second.all, second.final_state = nullptr;
     first.tape = first.checkpoints = nullptr;
     first.final_state = borders;
-    first.step_sums = states.step_sums +
-                      static_cast<std::size_t>(layer * all) * static_cast<std::size_t>(first.sizes.d_inner);
-    second.final_state = nullptr;
-    const std::size_t shared = sizeof(float) * static_cast<std::size_t>(border_steps * first.sizes.d_model);
-    start_segments_kernel<<<static_cast<unsigned>(all), border_threads, shared, stream>>>(first, starts,
-                                                                                          initial);
+    first.step_sums = first.sums;
+    launch_borders(start_segments_kernel, first, border_steps * first.sizes.d_model, stream, first.starts,
+                   initial);
     launch_mamba_forward(first, plan, stream);
-    launch_walk(walk_forward_kernel, first, stream, starts, borders, first.step_sums, initial,
-                LayerStates<float>{whole.final_state, layer, whole.layers});
+    launch_walk(walk_forward_kernel, first, stream, first.starts, borders, first.sums, initial, final);
     launch_mamba_forward(second, plan, stream);
   }
 }
@@ -272,26 +290,17 @@ void forward_in_segments(const MambaForward& whole, Segments segments, const Seg
 void backward_in_segments(const MambaBackward& whole, Segments segments, const SegmentStates& states,
                           float* borders, const LaunchPlan& plan, cudaStream_t stream) {
   for (int layer = whole.layers - 1; layer >= 0; --layer) {
+    const LayerStates<const float> d_final{whole.d_final_state, layer, whole.layers};
     const LayerStates<float> d_initial{whole.d_initial_state, layer, whole.layers};
-    MambaBackward first = layer_in_segments(whole, segments, states, layer, 0),
-                  second = layer_in_segments(whole, segments, states, layer, 1);
-    const std::size_t all = static_cast<std::size_t>(first.models * first.batch);
-    float *const d_starts = borders, *const d_ends = borders + all * static_cast<std::size_t>(
-                                                                         floats_of_state(first.sizes));
-    first.d_final_state = nullptr, first.states_only = true;
-    second.d_final_state = d_ends;
-    first.d_initial_state = second.d_initial_state = d_starts;
-    second.partials += static_cast<std::size_t>(layer) * all * static_cast<std::size_t>(second.offsets.size);
-    const float* const step_sums = states.step_sums + static_cast<std::size_t>(layer) * all *
-                                                          static_cast<std::size_t>(first.sizes.d_inner);
-    launch_mamba_backward(first, plan, stream);
-    launch_walk(walk_backward_kernel, first, stream, d_starts, d_ends, step_sums,
-                LayerStates<const float>{whole.d_final_state, layer, whole.layers}, d_initial);
-    launch_mamba_backward(second, plan, stream);
-    const std::size_t shared =
-        sizeof(float) * static_cast<std::size_t>(2 * border_steps * first.sizes.d_model);
-    join_segments_kernel<<<static_cast<unsigned>(all), border_threads, shared, stream>>>(second, d_starts,
-                                                                                         d_initial);
+    LayerInSegments<MambaBackward> p(whole, segments, states, layer);
+    float *const d_starts = borders, *const d_ends = borders + p.all * floats_of_state(p.sizes);
+    p.d_initial_state = d_starts, p.d_final_state = d_ends;
+    p.partials += layer * p.all * p.offsets.size;
+    launch_mamba_states_backward(p, stream);
+    launch_walk(walk_backward_kernel, p, stream, d_starts, d_ends, p.sums, d_final, d_initial);
+    launch_mamba_backward(p, plan, stream);
+    launch_borders(join_segments_kernel, p, border_steps * (2 * p.sizes.d_model + p.sizes.d_inner), stream,
+                   d_starts, d_initial);
   }
 }
 

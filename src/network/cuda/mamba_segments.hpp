@@ -7,7 +7,7 @@
 // gradients, from the end. Where segments meet, the convolution reaches back into the one before: its inputs
 // there are computed beforehand, and their gradients go on to h afterwards.
 //
-// This takes 1.7 times the work, and layers run one after the other instead of at once.
+// This is half as much work again, and layers run one after the other instead of at once.
 #pragma once
 
 #include <cstddef>
