@@ -15,7 +15,7 @@ TEST(Segments, AreOneWhereTheBatchFillsTheDevice) {
   EXPECT_EQ(cut_sequences(512, 3, 14, 132).count, 1);
 }
 
-TEST(Segments, AreOneForShortSequences) { EXPECT_EQ(cut_sequences(1, 4, 26, h200).count, 1); }
+TEST(Segments, AreOneForShortSequences) { EXPECT_EQ(cut_sequences(1, 4, 251, h200).count, 1); }
 
 TEST(Segments, FillTheDeviceForFewLongSequences) {
   const Segments segments = cut_sequences(8, 4, 2501, h200);

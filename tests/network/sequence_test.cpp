@@ -152,7 +152,7 @@ TEST_P(LongSequences, AgreeWithTheReference) {
   }
 }
 
-/// So few and so long that a GPU cuts the Mamba's in segments. Of 1041 steps the last segment has one, so
+/// So few and so long that a GPU cuts them in segments. Of 1041 steps the last segment has one, so
 /// that the state's last inputs are of two; of 1102 it ends within a quad of steps.
 class FewVeryLongSequences : public ManySequences {};
 
@@ -177,6 +177,12 @@ const NetworkShape many_shapes[] = {{LayerKind::mamba, 3, 2, 22, 4, 12},
                                     {LayerKind::gru, 3, 2, 62, 3, 0},
                                     gru(5)};
 
+const NetworkShape very_long_shapes[] = {{LayerKind::mamba, 3, 2, 22, 2, 12},
+                                         {LayerKind::mamba, 3, 2, 24, 2, 12},
+                                         {LayerKind::mamba, 3, 2, 10, 2, 16},
+                                         {LayerKind::mamba, 3, 2, 63, 2, 16},
+                                         mamba(5)};
+
 std::string name_of(const testing::TestParamInfo<ManySequences::ParamType>& info) {
   const auto& [row, shape] = info.param;
   return fmt::format("{}_{}{}", row.name, to_string(shape.kind), shape.d_model);
@@ -191,7 +197,7 @@ INSTANTIATE_TEST_SUITE_P(Engines, LongSequences, engines_and_shapes, name_of);
 INSTANTIATE_TEST_SUITE_P(Engines, FewVeryLongSequences,
                          testing::Combine(testing::ValuesIn(engine_table().begin() + 3,  // in float
                                                             engine_table().end()),
-                                          testing::ValuesIn(many_shapes, many_shapes + 5)),  // Mambas
+                                          testing::ValuesIn(very_long_shapes)),
                          name_of);
 INSTANTIATE_TEST_SUITE_P(Engines, Sequences, testing::ValuesIn(engine_table()),
                          [](const auto& info) { return info.param.name; });

@@ -7,9 +7,10 @@ namespace mac::cuda {
 
 namespace {
 
-constexpr int shortest = 12;     // quads of a segment: a block has its weights to fetch first
-constexpr int border_steps = 3;  // that the convolution reaches back
-constexpr int passes = 2;        // over a layer's segments forward, each with its counters
+constexpr int shortest = 12;        // quads of a segment: a block has its weights to fetch first
+constexpr int worth_a_layer = 128;  // quads of a sequence: the launches of a layer take as long as about 80
+constexpr int border_steps = 3;     // that the convolution reaches back
+constexpr int passes = 2;           // over a layer's segments forward, each with its counters
 
 __host__ __device__ int rows_of_state(const MambaSizes& s) { return border_steps + s.d_state; }
 __host__ __device__ int floats_of_state(const MambaSizes& s) { return rows_of_state(s) * s.d_inner; }
@@ -257,10 +258,10 @@ void launch_walk(Kernel kernel, const MambaProblem& p, cudaStream_t stream, Args
 }  // namespace
 
 Segments cut_sequences(int batch, int layers, int quads, int slots) {
+  const int count = std::min(slots / batch, quads / shortest);
   // Half as much work again, of one layer at a time, in blocks that share a multiprocessor: four segments for
   // each layer gain a quarter or more.
-  const int count = std::min(slots / batch, quads / shortest);
-  if (count < 4 * layers) return {1, quads};
+  if (count < 4 * layers || quads < worth_a_layer * layers) return {1, quads};
   const int of_each = (quads + count - 1) / count;
   return {(quads + of_each - 1) / of_each, of_each};
 }
