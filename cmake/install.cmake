@@ -1,5 +1,5 @@
 # cmake --install: the program, both libraries and their headers, a CMake package (mac::runtime, mac::runtime_static,
-# mac::mac) and pkg-config files (mac-runtime, mac).
+# mac::mac) and pkg-config files (mac-runtime, mac-fortran, mac).
 include(GNUInstallDirs)
 include(CMakePackageConfigHelpers)
 
@@ -32,7 +32,11 @@ install(FILES ${PROJECT_BINARY_DIR}/mac-config.cmake ${PROJECT_BINARY_DIR}/mac-c
 # The installed tree may be moved: paths are relative to the .pc file.
 set(pkgconfig_folder ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
 file(RELATIVE_PATH prefix_from_pc /prefix/${pkgconfig_folder} /prefix)
-foreach(name mac-runtime mac)
+set(pkgconfig_names mac-runtime mac)
+if(MAC_HAS_FORTRAN)
+  list(APPEND pkgconfig_names mac-fortran)
+endif()
+foreach(name ${pkgconfig_names})
   configure_file(cmake/${name}.pc.in ${PROJECT_BINARY_DIR}/${name}.pc @ONLY)
   install(FILES ${PROJECT_BINARY_DIR}/${name}.pc DESTINATION ${pkgconfig_folder})
 endforeach()

@@ -4,10 +4,10 @@
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
-#include <mac/error.hpp>
 #include <mac/model.hpp>
 #include <mac/paper_networks.hpp>
 #include <mac/runtime.hpp>
+#include <string_view>
 
 namespace {
 
@@ -50,7 +50,11 @@ void measure(const StepEngine<float>& engine, const runtime::Model& model, std::
 }  // namespace
 
 int main(int argc, char** argv) try {
-  if (argc != 2) throw UsageError("usage: runtime_bench MODEL");
+  const bool help = argc == 2 && std::string_view(argv[1]) == "--help";
+  if (argc != 2 || help) {
+    std::fprintf(help ? stdout : stderr, "usage: runtime_bench MODEL\n");
+    return help ? 0 : 2;
+  }
   Model model;
   model.shape = paper_network("burgers", LayerKind::mamba);
   model.parameters = initial_parameters(model.shape, 1);

@@ -28,7 +28,7 @@ void add_rollout(CLI::App& program) {
       ->add_option("model", options->request.model,
                    "Model file, markov (no closure) or exact (the true closure)")
       ->required()
-      ->type_name("MODEL");
+      ->type_name("CLOSURE");  // markov and exact are no files: rollout() looks after the model it overwrites
   command->add_option("--data", options->data, "Data file of mac generate")->required()->type_name("FILE");
   command->add_option("-o,--output", options->output, "Rollout file to write (HDF5)")
       ->required()

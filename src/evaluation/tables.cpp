@@ -225,6 +225,7 @@ std::string latex(const Table& table) {
   };
   const auto line = [&](const std::vector<std::string>& cells) {
     std::vector<std::string> escaped;
+    escaped.reserve(cells.size());
     for (const std::string& cell : cells) escaped.push_back(escape(cell));
     return fmt::format("  {} \\\\\n", fmt::join(escaped, " & "));
   };

@@ -44,6 +44,19 @@ TEST_F(CommandLine, GoesFromAnExperimentToATable) {
   EXPECT_GT(error("markov"), 100 * error("exact_linear"));
 }
 
+TEST_F(CommandLine, PrintsTheTablesOfResolvedVariablesOnceForAWholeStudy) {
+  const ProgramResult result = mac("run @/study.toml -o @/run");
+  ASSERT_EQ(result.exit_code, 0) << result.output;
+  std::vector<std::string> titles;
+  std::istringstream lines(result.output);
+  for (std::string line; std::getline(lines, line);)
+    if (line.starts_with("burgers, ")) titles.push_back(line.substr(0, line.rfind(':')));
+  EXPECT_EQ(titles, (std::vector<std::string>{"burgers, test, resolved [0,0.1]",
+                                              "burgers, test, resolved [0,0.2]", "burgers, test"}))
+      << "those of closures are for `mac evaluate`\n"
+      << result.output;
+}
+
 TEST_F(CommandLine, PrintsOnlyJsonWhenAskedForItOnStandardOutput) {
   generate();
   run_program("rollout markov --data " + file("data.h5") + " -o " + file("markov.h5"));

@@ -74,6 +74,17 @@ TEST_F(InputFiles, AreNeverOverwritten) {
   EXPECT_EQ(bytes(), before);
 }
 
+TEST_F(InputFiles, AreNotMeantByMarkovAndExact) {
+  for (const std::string model : {"markov", "exact"}) {
+    for (const char* time : {"first", "again"}) {
+      const ProgramResult result =
+          mac("rollout " + model + " --data @/data.h5 -o " + model, "cd " + folder_.path().string() + " &&");
+      EXPECT_EQ(result.exit_code, 0) << time << "\n" << result.output;
+    }
+    EXPECT_TRUE(fs::exists(file(model)));
+  }
+}
+
 TEST_F(InputFiles, ThatAreMissingEndEveryCommandWithOne) {
   for (const char* arguments :
        {"generate @/none -o @/x", "run @/none -o @/x", "train @/none --data @/data.h5 -o @/x",

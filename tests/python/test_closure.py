@@ -158,8 +158,10 @@ def test_a_state_of_the_wrong_size_is_refused(closure, y):
 
 @pytest.mark.parametrize("y", ["text", object(), {"a": 1}])
 def test_what_is_no_array_is_refused(closure, y):
-    with pytest.raises((TypeError, ValueError)):
+    with pytest.raises(mac.UsageError, match=f"y is a {type(y).__name__}, expected an array of numbers"):
         closure.step(y)
+    with pytest.raises(mac.UsageError, match=f"y is a {type(y).__name__}, expected an array of numbers"):
+        closure.sequence(y)
 
 
 def test_a_state_that_is_not_finite_is_refused_and_changes_nothing(closure, states):
@@ -201,6 +203,13 @@ def test_files_that_are_no_models_are_named(tmp_path, data):
         mac.load(data)
     with pytest.raises(mac.UsageError, match="float32 or float64"):
         mac.load(os.environ["MAC_TEST_DATA"] + "/tiny_mamba.safetensors", "float16")
+
+
+def test_arguments_of_another_type_are_named(model):
+    with pytest.raises(mac.UsageError, match="model is a int, expected a file"):
+        mac.load(3)
+    with pytest.raises(mac.UsageError, match='precision is 32, expected "float32" or "float64"'):
+        mac.load(model, 32)
 
 
 def test_the_zoo_is_searched_by_name(model, tmp_path, monkeypatch):

@@ -121,6 +121,10 @@ TEST_F(Installed, ServesAnotherProjectByPkgConfig) {
   const std::string closure = lines(out + "_full " + model_).front();
   EXPECT_EQ(lines(out + "_c " + model_).front(), closure);
   EXPECT_EQ(lines(out + "_cpp " + model_).front(), closure);
+  if (std::filesystem::exists(pc + "/mac-fortran.pc")) {
+    lines("gfortran -o " + out + "_fortran " + consumer_ + "/solver.f90 " + config + "mac-fortran)" + rpath);
+    EXPECT_EQ(std::stod(lines(out + "_fortran " + model_).front()), std::stod(closure));
+  }
 }
 
 }  // namespace

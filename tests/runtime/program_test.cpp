@@ -107,5 +107,16 @@ TEST_F(Program, InFortranSaysWhatWasWrong) {
   EXPECT_NE(result.exit_code, 0);
 }
 
+TEST(RuntimeBench, SaysHowItIsUsedWhenAskedForHelp) {
+  const std::string bench = MAC_BUILD_FOLDER "/bench/runtime_bench";
+  if (!std::filesystem::exists(bench)) GTEST_SKIP() << "the benchmarks are not built";
+  const ScratchFolder folder;
+  const ProgramResult result = run_command("cd " + folder.path().string() + " && " + bench + " --help");
+  EXPECT_EQ(result.exit_code, 0);
+  EXPECT_EQ(result.output, "usage: runtime_bench MODEL\n");
+  EXPECT_EQ(folder.count(), 0u) << "--help is no file";
+  EXPECT_EQ(run_command(bench + " 2>&1").exit_code, 2);
+}
+
 }  // namespace
 }  // namespace mac::test

@@ -25,6 +25,13 @@ class Rollout:
     blow_up_time: NDArray[np.float64]  # ([columns]); NaN where there was none
 
 
+def _numbers(name: str, value: ArrayLike) -> NDArray[np.float64]:
+    try:
+        return np.ascontiguousarray(value, dtype=float)
+    except (TypeError, ValueError):
+        raise UsageError(f"{name} is a {type(value).__name__}, expected an array of numbers") from None
+
+
 def _steps_between(time: NDArray[np.float64], dt: Optional[float]) -> tuple[float, int]:
     """The closure step, and how many of them lie between two saved times."""
     if time.ndim != 1 or time.size < 2:
@@ -72,14 +79,16 @@ def rollout(
     """
     if closure is not None and not isinstance(closure, Closure):
         raise UsageError(f"closure is a {type(closure).__name__}, expected a mac.Closure; mac.load() opens one")
-    time = np.asarray(t, dtype=float)
+    if hold is not None and not isinstance(hold, str):
+        raise UsageError(f'hold is {hold!r}, expected "zero" or "linear"')
+    time = _numbers("t", t)
     own = closure.closure_step if closure is not None else None
     step, every = _steps_between(time, own if dt is None else dt)
     if own is not None and abs(step - own) > 1e-9 * own:
         raise UsageError(f"dt is {dt}, but the closure was trained for a step of {own}")
     if targets is not None and not all(isinstance(i, (int, np.integer)) and i >= 0 for i in targets):
         raise UsageError(f"targets is {list(targets)}, expected the numbers of equations, from 0")
-    start = np.ascontiguousarray(y0, dtype=float)
+    start = _numbers("y0", y0)
     if not np.all(np.isfinite(start)):
         raise UsageError("y0 holds a number that is not finite")
     resolved, closures, blow_up_time = _mac.roll_out(

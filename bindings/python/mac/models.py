@@ -32,6 +32,8 @@ def zoo() -> dict[str, Path]:
 
 def model_path(model: PathLike) -> Path:
     """A file as it is; else the model of the zoo with that name."""
+    if not isinstance(model, (str, os.PathLike)):
+        raise UsageError(f"model is a {type(model).__name__}, expected a file or the name of a model of the zoo")
     path = Path(model)
     if path.exists() or path.name != str(model) or path.suffix:
         return path
@@ -48,6 +50,8 @@ def load(model: PathLike, precision: str = "float32") -> Closure:
     The network computes in float32 unless precision is "float64". The closure starts at rest.
     """
     path = model_path(model)
+    if not isinstance(precision, str):
+        raise UsageError(f'precision is {precision!r}, expected "float32" or "float64"')
     try:
         file_bytes = path.read_bytes()
     except OSError as error:

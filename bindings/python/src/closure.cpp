@@ -202,14 +202,18 @@ void bind_closure(py::module_& module) {
       .def(py::init<std::string, const std::string&, const std::string&>(), py::arg("file_bytes"),
            py::arg("name") = "model", py::arg("precision") = "float32",
            "From the bytes of a .safetensors file; `name` stands for it in messages.")
-      .def("step", &Closure::step, py::arg("y"),
-           "The closure at y, (inputs,) or (columns, inputs), in physical units; the memory goes one closure "
-           "step on.")
+      .def(
+          "step", [](Closure& closure, const py::object& y) { return closure.step(numbers(y, "y")); },
+          py::arg("y"),
+          "The closure at y, (inputs,) or (columns, inputs), in physical units; the memory goes one closure "
+          "step on.")
       .def("at", &Closure::at, py::arg("fraction"), py::arg("hold") = py::none(),
            "The closure at a fraction of the step that the last step() opened, as a Runge-Kutta stage needs "
            "it: \"zero\" or \"linear\" hold, by default as the model was trained.")
-      .def("sequence", &Closure::sequence, py::arg("y"),
-           "The closure along recorded states (times, inputs) or (columns, times, inputs), step after step.")
+      .def(
+          "sequence", [](Closure& closure, const py::object& y) { return closure.sequence(numbers(y, "y")); },
+          py::arg("y"),
+          "The closure along recorded states (times, inputs) or (columns, times, inputs), step after step.")
       .def("reset", &Closure::reset, py::arg("columns") = py::none(),
            "Forgets everything. The next step may have any number of columns, or the given one.")
       .def(

@@ -27,6 +27,15 @@ inline std::string shape_text(const py::array& array) {
   return py::str(array.attr("shape")).cast<std::string>();
 }
 
+/// The numbers of the argument `name`.
+inline Array numbers(const py::object& value, const char* name) {
+  Array array = Array::ensure(value);
+  if (!array)
+    throw UsageError("{} is a {}, expected an array of numbers", name,
+                     py::type::of(value).attr("__name__").cast<std::string>());
+  return array;
+}
+
 /// A long call: other Python threads run, and Ctrl-C stops it (KeyboardInterrupt). HDF5 is not thread-safe,
 /// so calls that read or write files wait for each other.
 class LongCall {
