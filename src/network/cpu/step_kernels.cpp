@@ -82,7 +82,7 @@ HWY_INLINE void linear_tile(T* out, std::size_t out_stride, const T* in, std::si
 
 template <class T, std::size_t S>
 HWY_NOINLINE void linear(T* out, std::size_t out_stride, const T* in, std::size_t in_stride,
-                       const PackedLinear<T>& w) {
+                         const PackedLinear<T>& w) {
   std::size_t o = 0;
   for (; o + 6 * kLanes<T> <= w.outputs; o += 6 * kLanes<T>)
     linear_tile<T, S, 6>(out, out_stride, in, in_stride, w, o);
