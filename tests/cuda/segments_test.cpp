@@ -3,6 +3,8 @@
 #include <gtest/gtest.h>
 #include <rapidcheck/gtest.h>
 
+#include <utility>
+
 #include "network/cuda/mamba_segments.hpp"
 
 namespace mac::cuda {
@@ -23,13 +25,27 @@ TEST(Segments, FillTheDeviceForFewLongSequences) {
   EXPECT_GT(8 * segments.count, h200 * 9 / 10);
 }
 
+/// The sequences of the tests that are meant to be in segments: on an H200, with one layer's blocks or three
+/// of them on a multiprocessor.
+TEST(Segments, AreWhatTheTestsOfTheEnginesExpect) {
+  for (const auto& [batch, slots] : {std::pair{2, h200}, std::pair{2, 132}, std::pair{1, 132}}) {
+    const Segments of_1041 = cut_sequences(batch, 2, 261, slots),
+                   of_1102 = cut_sequences(batch, 2, 276, slots);
+    EXPECT_EQ(of_1041.count, 21);
+    EXPECT_EQ(of_1041.quads, 13);  // 20 · 13 + 1
+    EXPECT_EQ(of_1102.count, 23);
+    EXPECT_EQ(of_1102.quads, 12);
+  }
+}
+
 RC_GTEST_PROP(Segments, CoverASequenceAndNoneIsEmpty, ()) {
-  const int batch = *rc::gen::inRange(1, 600), layers = *rc::gen::inRange(1, 8),
+  const int batch = *rc::gen::inRange(1, 40), layers = *rc::gen::inRange(1, 8),
             quads = *rc::gen::inRange(1, 30000), slots = *rc::gen::inRange(1, 1000);
   const Segments segments = cut_sequences(batch, layers, quads, slots);
   RC_ASSERT(segments.count >= 1);
   RC_ASSERT(segments.all_quads() >= quads);
   RC_ASSERT(segments.all_quads() - quads < segments.quads);
+  RC_ASSERT(segments.count == 1 || batch * segments.count <= slots);
 }
 
 }  // namespace

@@ -141,7 +141,8 @@ struct Training {
 
 TEST_F(CudaTraining, OfSeveralModelsGivesTheBytesOfEachAlone) {
   for (const NetworkShape& shape :
-       {NetworkShape{LayerKind::mamba, 3, 2, 22, 2, 12}, NetworkShape{LayerKind::gru, 3, 2, 9, 2, 0}})
+       {NetworkShape{LayerKind::mamba, 3, 2, 22, 2, 12}, NetworkShape{LayerKind::mamba, 3, 2, 9, 2, 5},
+        NetworkShape{LayerKind::gru, 3, 2, 9, 2, 0}})
     for (const SequenceDims dims :  // few, several a block, and in segments
          {SequenceDims{4, 150}, SequenceDims{403, 9}, SequenceDims{2, 1041}})
       for (const OptimiserKind optimiser : {OptimiserKind::adamw, OptimiserKind::soap}) {

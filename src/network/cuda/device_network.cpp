@@ -118,7 +118,8 @@ std::size_t DeviceNetwork::tape_quads(SequenceDims dims) const {
 std::size_t DeviceNetwork::tape_bytes(SequenceDims dims) const {
   const std::size_t per_quad = (shape_.n_blocks + 1) * shape_.d_model * 4 +
                                shape_.n_blocks * (activations_per_quad() + checkpoints_per_quad());
-  return sizeof(float) * dims.batch * quads_in_memory(dims) * per_quad;
+  return sizeof(float) *
+         (dims.batch * quads_in_memory(dims) * per_quad + segment_states_size(dims) / models_);
 }
 
 Groups DeviceNetwork::groups(SequenceDims dims, const LaunchPlan& plan) const {
@@ -180,12 +181,16 @@ std::size_t DeviceNetwork::border_size(SequenceDims dims) const {
          (shape_.state_size() / shape_.n_blocks);
 }
 
+/// Numbers of SegmentStates.
+std::size_t DeviceNetwork::segment_states_size(SequenceDims dims) const {
+  const Segments cut = segments(dims);
+  const std::size_t of_layer = models_ * dims.batch * static_cast<std::size_t>(cut.count) * shape_.d_inner();
+  return cut.count == 1 ? 0 : shape_.n_blocks * (border_size(dims) + of_layer);
+}
+
 SegmentStates DeviceNetwork::segment_states(SequenceDims dims, DeviceArray<float>& memory) const {
-  const std::size_t segments_of_layers =
-      models_ * dims.batch * static_cast<std::size_t>(segments(dims).count) * shape_.n_blocks;
-  const std::size_t of_states = shape_.n_blocks * border_size(dims);
-  memory.reserve(of_states + segments_of_layers * shape_.d_inner());
-  return {memory.data(), memory.data() + of_states};
+  memory.reserve(segment_states_size(dims));
+  return {memory.data(), memory.data() + shape_.n_blocks * border_size(dims)};
 }
 
 GruProblem DeviceNetwork::gru(const LaunchPlan& plan, const float* parameters, SequenceDims dims,
@@ -199,21 +204,23 @@ void DeviceNetwork::launch(const MambaForward& problem, SequenceDims dims, Devic
                            cudaStream_t stream) {
   const Segments cut = segments(dims);
   if (cut.count == 1) return launch_mamba_forward(problem, forward_plan_, stream);
-  const SegmentStates states = segment_states(dims, tape ? tape->segments : segments_);
+  const SegmentStates states = segment_states(dims, tape ? tape->segment_states : segment_states_);
   borders_.reserve(border_size(dims));
   forward_in_segments(problem, cut, states, borders_.data(), forward_plan_, stream);
 }
 
 void DeviceNetwork::launch(MambaBackward problem, SequenceDims dims, DeviceTape& tape, cudaStream_t stream) {
   const Segments cut = segments(dims);
-  if (!backward_plan_.shared_sums)
-    gradient_sums_.reserve(models_ * static_cast<std::size_t>(parts_of_layer(dims)) * shape_.n_blocks *
+  if (!backward_plan_.shared_sums) {
+    const std::size_t layers = cut.count == 1 ? shape_.n_blocks : 1;
+    gradient_sums_.reserve(models_ * static_cast<std::size_t>(parts_of_layer(dims)) * layers *
                            mamba_gradient_floats(mamba_sizes_));
+  }
   problem.gradients = gradient_sums_.data();
   if (cut.count == 1) return launch_mamba_backward(problem, backward_plan_, stream);
   borders_.reserve(2 * border_size(dims));
-  backward_in_segments(problem, cut, segment_states(dims, tape.segments), borders_.data(), backward_plan_,
-                       stream);
+  backward_in_segments(problem, cut, segment_states(dims, tape.segment_states), borders_.data(),
+                       backward_plan_, stream);
 }
 
 void DeviceNetwork::forward(const float* parameters, SequenceDims dims, const float* x, float* y,

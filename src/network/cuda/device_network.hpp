@@ -18,11 +18,11 @@ namespace mac::cuda {
 /// What a forward pass leaves on the device for its backward pass.
 class DeviceTape final : public Tape {
  public:
-  SequenceDims dims{};             // of the forward pass it holds
-  DeviceArray<float> h;            // (layer + 1, sequence, quad, d_model, 4): the residual stream
-  DeviceArray<float> activations;  // see MambaProblem::tape, GruProblem::tape
-  DeviceArray<float> checkpoints;  // Mamba only
-  DeviceArray<float> segments;     // see SegmentStates, of a pass in segments
+  SequenceDims dims{};                // of the forward pass it holds
+  DeviceArray<float> h;               // (layer + 1, sequence, quad, d_model, 4): the residual stream
+  DeviceArray<float> activations;     // see MambaProblem::tape, GruProblem::tape
+  DeviceArray<float> checkpoints;     // Mamba only
+  DeviceArray<float> segment_states;  // see SegmentStates, of a pass in segments
 };
 
 class DeviceNetwork {
@@ -62,6 +62,7 @@ class DeviceNetwork {
                  const float* initial_state, DeviceTape* tape, cudaStream_t stream);
   int parts_of_layer(SequenceDims dims) const;
   std::size_t border_size(SequenceDims dims) const;
+  std::size_t segment_states_size(SequenceDims dims) const;
   SegmentStates segment_states(SequenceDims dims, DeviceArray<float>& memory) const;
   void launch(const MambaForward& problem, SequenceDims dims, DeviceTape* tape, cudaStream_t stream);
   void launch(MambaBackward problem, SequenceDims dims, DeviceTape& tape, cudaStream_t stream);
@@ -82,8 +83,8 @@ class DeviceNetwork {
   DeviceArray<float> partials_;
   DeviceArray<float> gradient_sums_;  // see MambaBackward::gradients
   DeviceArray<int> counters_;
-  DeviceArray<float> segments_;  // of forward passes without a tape
-  DeviceArray<float> borders_;   // see forward_in_segments
+  DeviceArray<float> segment_states_;  // of forward passes without a tape
+  DeviceArray<float> borders_;         // see forward_in_segments
 };
 
 }  // namespace mac::cuda

@@ -20,6 +20,8 @@ struct MambaSizes {
   /// Rows of the tape: x, z, x_proj's output.
   __host__ __device__ int tape_rows() const { return 2 * d_inner + projected(); }
   __host__ __device__ int state_count() const { return d_inner * padded_state(); }
+  /// Floats of a layer's state in the network's interface, see StateOfLayer.
+  __host__ __device__ int layer_state() const { return (3 + d_state) * d_inner; }
   /// Slabs of 16 channels, which a warp scans.
   __host__ __device__ int slabs() const { return (d_inner + 15) / 16; }
   __host__ __device__ int checkpoint_size() const { return slabs() * 64 * states_per_thread; }
@@ -63,7 +65,7 @@ struct MambaProblem {
   MambaOffsets offsets;
   int models, batch, layers;
   Groups groups;            // of a model's sequences
-  int time, quads;          // quads = ceil(time / 4)
+  int time, quads;          // of a sequence: steps, and quads of them that it takes in memory
   Cut cut;                  // where the sequences are segments of longer ones
   const float* parameters;  // (model, parameter_count)
   std::size_t parameter_count;
@@ -101,7 +103,8 @@ std::optional<LaunchPlan> plan_mamba_backward(const MambaSizes& sizes, const Sha
 std::size_t mamba_gradient_floats(const MambaSizes& sizes);
 
 void launch_mamba_forward(const MambaForward& problem, const LaunchPlan& plan, cudaStream_t stream);
-/// The states of d_initial_state alone, of a network of one layer whose sequences have a group each.
+/// The states of d_initial_state alone, from zeros after each sequence instead of d_final_state, of a network
+/// of one layer.
 void launch_mamba_states_backward(const MambaBackward& problem, cudaStream_t stream);
 void launch_mamba_backward(const MambaBackward& problem, const LaunchPlan& plan, cudaStream_t stream);
 

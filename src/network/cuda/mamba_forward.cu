@@ -243,7 +243,7 @@ __device__ void step_sizes(const B& b, const typename B::Chunk& chunk, const Sla
   __syncwarp();
 }
 
-/// Adds up Δ of the chunk, of which there may be only one sequence a block.
+/// Adds up Δ of the chunk, for blocks with one sequence.
 template <class B>
 __device__ void add_step_sums(const B& b, int c, const SlabThread& own) {
   float half = 0;

@@ -156,8 +156,8 @@ struct StateOfLayer {
   template <class T>
   __host__ __device__ static StateOfLayer of(T* state, int sequence, int layer, int layers,
                                              const MambaSizes& sizes) {
-    const size_t size = static_cast<size_t>(3 + sizes.d_state) * sizes.d_inner;
-    float* const start = const_cast<float*>(state) + (static_cast<size_t>(sequence) * layers + layer) * size;
+    float* const start =
+        const_cast<float*>(state) + (static_cast<size_t>(sequence) * layers + layer) * sizes.layer_state();
     return {start, start + 3 * sizes.d_inner};
   }
 };

@@ -12,9 +12,6 @@ constexpr int worth_a_layer = 128;  // quads of a sequence: the launches of a la
 constexpr int border_steps = 3;     // that the convolution reaches back
 constexpr int passes = 2;           // over a layer's segments forward, each with its counters
 
-__host__ __device__ int rows_of_state(const MambaSizes& s) { return border_steps + s.d_state; }
-__host__ __device__ int floats_of_state(const MambaSizes& s) { return rows_of_state(s) * s.d_inner; }
-
 __device__ float sum_of_warp(float value) {
   for (int distance = 16; distance > 0; distance /= 2) value += __shfl_xor_sync(0xffffffffu, value, distance);
   return value;
@@ -27,7 +24,7 @@ struct LayerStates {
   int layer, layers;
 
   __device__ T* of(int sequence, const MambaSizes& s) const {
-    return data ? data + (static_cast<size_t>(sequence) * layers + layer) * floats_of_state(s) : nullptr;
+    return data ? data + (static_cast<size_t>(sequence) * layers + layer) * s.layer_state() : nullptr;
   }
 };
 
@@ -63,7 +60,7 @@ __global__ void start_segments_kernel(const MambaProblem p, float* starts, Layer
   extern __shared__ float n[];
   const MambaSizes& s = p.sizes;
   const int segment = static_cast<int>(blockIdx.x);
-  float* const start = starts + static_cast<size_t>(segment) * floats_of_state(s);
+  float* const start = starts + static_cast<size_t>(segment) * s.layer_state();
   for (int i = threadIdx.x; i < s.d_state * s.d_inner; i += blockDim.x)
     start[border_steps * s.d_inner + i] = 0;
   if (segment % p.cut.segments == 0) {
@@ -92,7 +89,7 @@ struct Walk {
   size_t first;  // segment
 
   __device__ explicit Walk(const MambaProblem& problem) : p(problem) {
-    const int i = static_cast<int>(blockIdx.x * blockDim.x + threadIdx.x), floats = floats_of_state(p.sizes);
+    const int i = static_cast<int>(blockIdx.x * blockDim.x + threadIdx.x), floats = p.sizes.layer_state();
     sequence = i / floats, place = i % floats;
     row = place / p.sizes.d_inner, channel = place % p.sizes.d_inner;
     first = static_cast<size_t>(sequence) * p.cut.segments;
@@ -102,7 +99,7 @@ struct Walk {
   /// Whether the number is an input of the convolution, not a state.
   __device__ bool in_window() const { return row < border_steps; }
   /// In the states of all segments.
-  __device__ size_t at(int segment) const { return (first + segment) * floats_of_state(p.sizes) + place; }
+  __device__ size_t at(int segment) const { return (first + segment) * p.sizes.layer_state() + place; }
   /// carried = decay · carried + from[segment] for all segments, from the last to the first if BACK; what it
   /// was before each goes to `to`.
   template <bool BACK>
@@ -168,7 +165,7 @@ __global__ void join_segments_kernel(const MambaBackward p, const float* d_start
   extern __shared__ float n[];
   const MambaSizes& s = p.sizes;
   const int segment = static_cast<int>(blockIdx.x), d = s.d_model;
-  const float* const d_start = d_starts + static_cast<size_t>(segment) * floats_of_state(s);
+  const float* const d_start = d_starts + static_cast<size_t>(segment) * s.layer_state();
   if (segment % p.cut.segments == 0) {
     if (float* const to = d_initial.of(segment / p.cut.segments, s))
       for (int i = threadIdx.x; i < border_steps * s.d_inner; i += blockDim.x) to[i] = d_start[i];
@@ -189,14 +186,16 @@ __global__ void join_segments_kernel(const MambaBackward p, const float* d_start
       for (int o = 0; o < s.d_inner; ++o)
         sum = fmaf(w[p.offsets.in_proj + o * d + i], d_x[step * s.d_inner + o], sum);
       d_u[step * d + i] = sum;
-      total += weight[i] * sum;
-      total_normalised = fmaf(weight[i] * sum, n[step * d + i], total_normalised);
+      const float g = __fmul_rn(weight[i], sum);  // rounded, as below: one channel has no gradient
+      total += g;
+      total_normalised = fmaf(g, n[step * d + i], total_normalised);
     }
     const float share = 1.0f / static_cast<float>(d), mean = sum_of_warp(total) * share,
                 mean_normalised = sum_of_warp(total_normalised) * share;
     float* const d_h = p.d_h + (border.h - p.h) + 4 - border_steps + step;
     for (int i = lane_of_warp(); i < d; i += 32)
-      d_h[4 * i] += border.scale * (weight[i] * d_u[step * d + i] - mean - n[step * d + i] * mean_normalised);
+      d_h[4 * i] +=
+          border.scale * (__fmul_rn(weight[i], d_u[step * d + i]) - mean - n[step * d + i] * mean_normalised);
   }
   __syncthreads();
   float* const partial = p.partials + static_cast<size_t>(segment - 1) * p.offsets.size;
@@ -226,7 +225,7 @@ struct LayerInSegments : Problem {
   LayerInSegments(const Problem& whole, Segments segments, const SegmentStates& states, int layer)
       : Problem(whole), all(static_cast<std::size_t>(whole.models) * whole.batch * segments.count) {
     const std::size_t before = layer * all;
-    starts = states.starts + before * floats_of_state(this->sizes);
+    starts = states.starts + before * this->sizes.layer_state();
     sums = states.step_sums + before * this->sizes.d_inner;
     this->batch *= segments.count, this->layers = 1;
     this->groups = {this->batch, 1};
@@ -251,7 +250,7 @@ void launch_borders(Kernel kernel, const LayerInSegments<Problem>& p, int floats
 /// A launch with a thread for each number of all sequences' states.
 template <class Kernel, class... Args>
 void launch_walk(Kernel kernel, const MambaProblem& p, cudaStream_t stream, Args... args) {
-  const int numbers = p.models * p.batch / p.cut.segments * floats_of_state(p.sizes), threads = 128;
+  const int numbers = p.models * p.batch / p.cut.segments * p.sizes.layer_state(), threads = 128;
   kernel<<<static_cast<unsigned>((numbers + threads - 1) / threads), threads, 0, stream>>>(p, args...);
 }
 
@@ -294,7 +293,7 @@ void backward_in_segments(const MambaBackward& whole, Segments segments, const S
     const LayerStates<const float> d_final{whole.d_final_state, layer, whole.layers};
     const LayerStates<float> d_initial{whole.d_initial_state, layer, whole.layers};
     LayerInSegments<MambaBackward> p(whole, segments, states, layer);
-    float *const d_starts = borders, *const d_ends = borders + p.all * floats_of_state(p.sizes);
+    float *const d_starts = borders, *const d_ends = borders + p.all * p.sizes.layer_state();
     p.d_initial_state = d_starts, p.d_final_state = d_ends;
     p.partials += layer * p.all * p.offsets.size;
     launch_mamba_states_backward(p, stream);

@@ -23,7 +23,8 @@ struct Segments {
   int all_quads() const { return count * quads; }  // that a sequence takes in memory
 };
 
-/// As many as `slots`, the blocks that the device holds, have room for; one, if cutting would not pay.
+/// As many as `slots`, the blocks that the device holds, have room for; one, if cutting would not pay. Other
+/// models that run at the same time do not count: each has the bytes it has alone.
 Segments cut_sequences(int batch, int layers, int quads, int slots);
 
 /// What a forward pass in segments leaves for the backward pass, beside the tape. The state of a layer is
@@ -39,7 +40,8 @@ std::size_t segment_counters(int sequences, int layers, Segments segments);
 void forward_in_segments(const MambaForward& problem, Segments segments, const SegmentStates& states,
                          float* borders, const LaunchPlan& plan, cudaStream_t stream);
 
-/// The partials are (layer, model, segment of a sequence, offsets.size); `borders` has room for two states.
+/// The partials are (layer, model, segment of a sequence, offsets.size), `gradients` those of one layer, and
+/// `borders` is twice as large.
 void backward_in_segments(const MambaBackward& problem, Segments segments, const SegmentStates& states,
                           float* borders, const LaunchPlan& plan, cudaStream_t stream);
 

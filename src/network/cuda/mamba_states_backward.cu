@@ -1,6 +1,6 @@
 // The gradient of the states before a sequence, and nothing else, for one layer. With d = dL/dp,
 //
-//   g_t = d_t C_t + exp(Δ_{t+1} A) g_{t+1},   d_initial = exp(Δ_1 A) g_1,
+//   g_t = d_t C_t + exp(Δ_{t+1} A) g_{t+1},   g_{T+1} = 0,   d_initial = exp(Δ_1 A) g_1,
 //
 // which needs no states and no v: a third of the backward pass's work. A block takes a sequence, a warp of it
 // a slab of 16 channels.

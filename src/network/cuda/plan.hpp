@@ -49,8 +49,8 @@ inline Groups group_sequences(int batch, int layers, int slots, Run run) {
 /// Sequences that are segments of longer ones (mamba_segments.hpp): so many of each, of which the last may be
 /// shorter than the others. One segment is the whole sequence.
 struct Cut {
-  int segments = 1;
-  int last_time = 0;  // steps of the last
+  int segments;
+  int last_time;  // steps of the last
 };
 
 /// One compiled form of a kernel.
