@@ -55,14 +55,15 @@ TEST_F(CudaTraining, MakesTheBatchThatTheCpuMakes) {
 }
 
 TEST_F(CudaTraining, ShiftsCyclicallyAsTheCpuDoes) {
-  const std::vector<double> row{0, 1, 2, 3, 4}, zero(5), one(5, 1.0);
-  const auto data = on_device(row), mean = on_device(zero), scale = on_device(one);
+  const std::vector<double> rows{0, 1, 2, 3, 4, 5, 6, 7, 8, 9}, zero(5), one(5, 1.0);
+  const auto data = on_device(rows), mean = on_device(zero), scale = on_device(one);
   const auto samples = on_device(std::vector<cuda::Sample>{{0, 0, 1, 1, 0, 0, 2}});
-  DeviceArray<float> x(5), target(5);
+  DeviceArray<float> x(10), target(10);
   cuda::launch_make_batch(
       {data.data(), data.data(), mean.data(), scale.data(), mean.data(), scale.data(), nullptr, 5, 5, 0},
-      samples.data(), 1, 1, 0, x.data(), target.data(), nullptr);
-  EXPECT_EQ(from_device(x, 5), (std::vector<float>{2, 3, 4, 0, 1}));
+      samples.data(), 1, 2, 0, x.data(), target.data(), nullptr);
+  EXPECT_EQ(from_device(x, 10), (std::vector<float>{2, 3, 4, 0, 1, 7, 8, 9, 5, 6}));
+  EXPECT_EQ(from_device(target, 10), from_device(x, 10));
 }
 
 TEST_F(CudaTraining, StepsAsAdamWOnTheCpu) {

@@ -69,17 +69,17 @@ __device__ inline const double2* rotations_of(const Sample& sample, int modes) {
   return rotations;
 }
 
-/// Translation, reflection and shift of one row, as Augmentation::apply.
-__device__ inline void transform(double (&row)[most_components], const double* from, int count, int modes,
-                                 const double2* rotations, const Sample& sample) {
-  for (int i = 0; i < count; ++i) row[i] = from[(i + sample.shift) % count];
-  for (int k = 0; k < modes; ++k) {
-    const auto [cosine, sine] = rotations[k];
-    const double phi = row[k], psi = row[modes + k];
-    const double turned = phi * cosine - psi * sine;
-    row[k] = sample.reflected ? -turned : turned;
-    row[modes + k] = phi * sine + psi * cosine;
-  }
+/// Component i of a row's symmetric image: translation, reflection and shift, as Augmentation::apply.
+__device__ inline double component_of_image(const double* row, int i, int count, int modes,
+                                            const double2* rotations, const Sample& sample) {
+  const auto at = [&](int j) { return row[sample.shift == 0 ? j : (j + sample.shift) % count]; };
+  if (i >= 2 * modes) return at(i);
+  const int k = i < modes ? i : i - modes;
+  const auto [cosine, sine] = rotations[k];
+  const double phi = at(k), psi = at(modes + k);
+  if (i >= modes) return phi * sine + psi * cosine;
+  const double turned = phi * cosine - psi * sine;
+  return sample.reflected ? -turned : turned;
 }
 
 }  // namespace mac::cuda

@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <cmath>
 
 #include "training/cuda/device_random.cuh"
@@ -9,29 +10,41 @@ namespace {
 
 constexpr int threads = 256;
 
-/// A thread for each time of each sample.
+/// f(which, t, i) for the two numbers of a pair in (time, d), as far as they exist.
+template <class F>
+__device__ void for_each_of_pair(int pair, int time, int d, F f) {
+  int t = 2 * pair / d, i = 2 * pair - t * d;
+  for (int which = 0; which < 2; ++which) {
+    if (t < time) f(which, t, i);
+    if (++i == d) i = 0, ++t;
+  }
+}
+
+/// A thread for each pair of numbers of a sample.
 __global__ void __launch_bounds__(threads)
     make_batch_kernel(const BatchSource source, const Sample* samples, int time, double noise, float* x,
                       float* target) {
   const Sample sample = samples[blockIdx.y];
   const double2* const rotations = rotations_of(sample, source.modes);
-  const int t = static_cast<int>(blockIdx.x * threads + threadIdx.x);
-  if (t >= time) return;
-  const std::size_t at = static_cast<std::size_t>(blockIdx.y) * time + t;
-  double row[most_components];
-  transform(row, source.resolved + sample.resolved + static_cast<std::size_t>(t) * source.d_in, source.d_in,
-            source.modes, rotations, sample);
-  NoiseRow normals(sample.seed, sample.stream, static_cast<std::uint64_t>(t) * source.d_in);
-  for (int i = 0; i < source.d_in; ++i) {
-    double value = (row[i] - source.input_mean[i]) * source.input_factor[i];
-    if (noise > 0) value += noise * normals.next();
-    x[at * source.d_in + i] = static_cast<float>(value);
-  }
-  transform(row, source.closure + sample.closure + static_cast<std::size_t>(t) * source.d_out, source.d_out,
-            source.modes, rotations, sample);
-  for (int i = 0; i < source.d_out; ++i)
-    target[at * source.d_out + i] =
-        static_cast<float>((row[i] - source.output_mean[i]) * source.output_factor[i]);
+  const int pair = static_cast<int>(blockIdx.x * threads + threadIdx.x);
+  const std::size_t first = static_cast<std::size_t>(blockIdx.y) * time;
+  const auto image = [&](const double* data, int t, int i, int d) {
+    return component_of_image(data + static_cast<std::size_t>(t) * d, i, d, source.modes, rotations, sample);
+  };
+  double2 normals{};
+  if (noise > 0 && 2 * pair < time * source.d_in)
+    normals = normal_pair(sample.seed, sample.stream, static_cast<std::uint64_t>(pair));
+  for_each_of_pair(pair, time, source.d_in, [&](int which, int t, int i) {
+    const double value = image(source.resolved + sample.resolved, t, i, source.d_in),
+                 normal = which == 0 ? normals.x : normals.y;
+    x[(first + t) * source.d_in + i] =
+        static_cast<float>((value - source.input_mean[i]) * source.input_factor[i] + noise * normal);
+  });
+  for_each_of_pair(pair, time, source.d_out, [&](int, int t, int i) {
+    const double value = image(source.closure + sample.closure, t, i, source.d_out);
+    target[(first + t) * source.d_out + i] =
+        static_cast<float>((value - source.output_mean[i]) * source.output_factor[i]);
+  });
 }
 
 /// The sum over a block's threads, in a fixed order.
@@ -72,20 +85,17 @@ __global__ void __launch_bounds__(threads)
   const Sample sample = samples[blockIdx.x];
   const int d = source.d_in;
   const double2* const rotations = rotations_of(sample, source.modes);
-  double row[most_components], squares[most_components];
-  for (int v = 0; v < d; ++v) squares[v] = 0;
-  for (int t = threadIdx.x; t < time; t += threads) {
-    transform(row, source.resolved + sample.resolved + static_cast<std::size_t>(t) * d, d, source.modes,
-              rotations, sample);
-    for (int v = 0; v < d; ++v) {
-      const double value = row[v] * source.input_factor[v];
-      squares[v] += value * value;
-    }
-  }
   if (static_cast<int>(threadIdx.x) < most_components)
     group_squares[threadIdx.x] = 0, members[threadIdx.x] = 0;
   for (int v = 0; v < d; ++v) {
-    const double total = block_sum(squares[v]);
+    double squares = 0;
+    for (int t = threadIdx.x; t < time; t += threads) {
+      const double* const row = source.resolved + sample.resolved + static_cast<std::size_t>(t) * d;
+      const double value =
+          component_of_image(row, v, d, source.modes, rotations, sample) * source.input_factor[v];
+      squares += value * value;
+    }
+    const double total = block_sum(squares);
     if (threadIdx.x == 0) group_squares[groups[v]] += total, members[groups[v]] += time;
   }
   __syncthreads();
@@ -163,7 +173,8 @@ unsigned blocks_for(std::size_t count) { return static_cast<unsigned>((count + t
 
 void launch_make_batch(const BatchSource& source, const Sample* samples, int count, int time, double noise,
                        float* x, float* target, cudaStream_t stream) {
-  const dim3 grid(blocks_for(static_cast<std::size_t>(time)), static_cast<unsigned>(count));
+  const std::size_t numbers = static_cast<std::size_t>(time) * std::max(source.d_in, source.d_out);
+  const dim3 grid(blocks_for((numbers + 1) / 2), static_cast<unsigned>(count));
   make_batch_kernel<<<grid, threads, 0, stream>>>(source, samples, time, noise, x, target);
 }
 

@@ -19,17 +19,16 @@ __global__ void __launch_bounds__(threads)
   const Sample sample = samples[w / group * batch + first + w % group];
   const double2* const rotations = rotations_of(sample, source.modes);
   if (t >= p.states) return;
-  double row[most_components];
-  transform(row, source.resolved + sample.resolved + static_cast<std::size_t>(t) * p.d, p.d, source.modes,
-            rotations, sample);
+  const double* const row = source.resolved + sample.resolved + static_cast<std::size_t>(t) * p.d;
   const bool starts = t < p.starts;
   const std::size_t chain = starts ? static_cast<std::size_t>(p.chain(w, t)) : 0;
   NoiseRow normals(sample.seed, sample.stream, static_cast<std::uint64_t>(t) * p.d);
   for (int v = 0; v < p.d; ++v) {
-    truth[(static_cast<std::size_t>(w) * p.states + t) * p.d + v] = row[v];
+    const double state = component_of_image(row, v, p.d, source.modes, rotations, sample);
+    truth[(static_cast<std::size_t>(w) * p.states + t) * p.d + v] = state;
     if (!starts) continue;
-    z[chain * p.d + v] = row[v];
-    double value = (row[v] - p.input_mean[v]) * p.input_factor[v];
+    z[chain * p.d + v] = state;
+    double value = (state - p.input_mean[v]) * p.input_factor[v];
     if (noise > 0) value += noise * normals.next();
     x[chain * p.d + v] = static_cast<float>(value);
   }
