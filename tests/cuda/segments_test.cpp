@@ -29,12 +29,12 @@ TEST(Segments, FillTheDeviceForFewLongSequences) {
 /// of them on a multiprocessor.
 TEST(Segments, AreWhatTheTestsOfTheEnginesExpect) {
   for (const auto& [batch, slots] : {std::pair{2, h200}, std::pair{2, 132}, std::pair{1, 132}}) {
-    const Segments of_1041 = cut_sequences(batch, 2, 261, slots),
-                   of_1102 = cut_sequences(batch, 2, 276, slots);
-    EXPECT_EQ(of_1041.count, 21);
-    EXPECT_EQ(of_1041.quads, 13);  // 20 · 13 + 1
-    EXPECT_EQ(of_1102.count, 23);
-    EXPECT_EQ(of_1102.quads, 12);
+    const Segments of_1249 = cut_sequences(batch, 2, 313, slots),
+                   of_1306 = cut_sequences(batch, 2, 327, slots);
+    EXPECT_EQ(of_1249.count, 25);
+    EXPECT_EQ(of_1249.quads, 13);  // 24 · 13 + 1
+    EXPECT_EQ(of_1306.count, 26);
+    EXPECT_EQ(of_1306.quads, 13);
   }
 }
 

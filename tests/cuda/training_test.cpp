@@ -145,7 +145,7 @@ TEST_F(CudaTraining, OfSeveralModelsGivesTheBytesOfEachAlone) {
        {NetworkShape{LayerKind::mamba, 3, 2, 22, 2, 12}, NetworkShape{LayerKind::mamba, 3, 2, 9, 2, 5},
         NetworkShape{LayerKind::gru, 3, 2, 9, 2, 0}})
     for (const SequenceDims dims :  // few, several a block, and in segments
-         {SequenceDims{4, 150}, SequenceDims{403, 9}, SequenceDims{2, 1041}})
+         {SequenceDims{4, 150}, SequenceDims{403, 9}, SequenceDims{2, 1249}})
       for (const OptimiserKind optimiser : {OptimiserKind::adamw, OptimiserKind::soap}) {
         Training together(shape, dims, optimiser, {1, 2, 3});
         for (std::size_t n = 1; n <= 11; ++n) together.step(n);
