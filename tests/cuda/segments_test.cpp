@@ -25,8 +25,8 @@ TEST(Segments, FillTheDeviceForFewLongSequences) {
   EXPECT_GT(8 * segments.count, h200 * 9 / 10);
 }
 
-/// The sequences of the tests that are meant to be in segments: on an H200, with one layer's blocks or three
-/// of them on a multiprocessor.
+/// The lengths of the tests that are meant to be in segments, on an H200 that holds three blocks on a
+/// multiprocessor, or one.
 TEST(Segments, AreWhatTheTestsOfTheEnginesExpect) {
   for (const auto& [batch, slots] : {std::pair{2, h200}, std::pair{2, 132}, std::pair{1, 132}}) {
     const Segments of_1249 = cut_sequences(batch, 2, 313, slots),

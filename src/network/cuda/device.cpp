@@ -40,8 +40,11 @@ const SharedMemory& shared_memory() {
 }
 
 int multiprocessors() {
-  int count = 0;
-  check(cudaDeviceGetAttribute(&count, cudaDevAttrMultiProcessorCount, 0), "asking for its size");
+  static const int count = [] {
+    int value = 0;
+    check(cudaDeviceGetAttribute(&value, cudaDevAttrMultiProcessorCount, 0), "asking for its size");
+    return value;
+  }();
   return count;
 }
 

@@ -59,6 +59,13 @@ struct MambaOffsets {
   int size;
 };
 
+/// Sequences that are segments of longer ones (mamba_segments.hpp): so many of each, of which the last may be
+/// shorter than the others. One segment is the whole sequence.
+struct Cut {
+  int segments;
+  int last_time;  // steps of the last
+};
+
 /// Both passes. Sequences are numbered through all models: model · batch + sample.
 struct MambaProblem {
   MambaSizes sizes;

@@ -31,7 +31,7 @@ struct Stage {
   int place;            // (model, group, layer)
   int sequence;         // the first of its group, numbered through all models
   int quads;            // of all sequences of its group
-  int steps;            // of each: a segment (Cut) is alone in its group
+  int steps;            // of each; sequences of different lengths have a group each
   int* finished;        // chunks this stage has published
   const int* upstream;  // chunks the stage before it has published; null for the first
 

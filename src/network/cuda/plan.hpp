@@ -46,13 +46,6 @@ inline Groups group_sequences(int batch, int layers, int slots, Run run) {
   return {(batch + members - 1) / members, members};
 }
 
-/// Sequences that are segments of longer ones (mamba_segments.hpp): so many of each, of which the last may be
-/// shorter than the others. One segment is the whole sequence.
-struct Cut {
-  int segments;
-  int last_time;  // steps of the last
-};
-
 /// One compiled form of a kernel.
 template <class Kernel, class Sizes>
 struct Variant {
