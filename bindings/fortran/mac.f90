@@ -20,7 +20,7 @@ module mac
 
   integer, parameter, public :: mac_ok = 0, mac_invalid_argument = 1, mac_bad_model = 2, mac_bad_state = 3, &
                                 mac_not_finite = 4, mac_out_of_memory = 5, mac_internal_error = 6
-  integer, parameter, public :: mac_float32 = 0, mac_float64 = 1
+  integer, parameter, public :: mac_float32 = 0, mac_float64 = 1, mac_precision_of_file = 2
   integer, parameter, public :: mac_hold_zero = 0, mac_hold_linear = 1, mac_hold_stage = 2
   integer, parameter, public :: mac_target_instant = 0, mac_target_mean = 1
 
@@ -39,6 +39,7 @@ module mac
     procedure :: input_name => model_input_name
     procedure :: output_name => model_output_name
     procedure :: metadata => model_metadata
+    procedure :: closure_target => model_closure_target
     procedure :: closure_step => model_closure_step
     procedure :: hold => model_hold
     procedure :: target => model_target
@@ -83,7 +84,7 @@ contains
 
   ! ---- Models ----
 
-  !> Reads a model file; the network computes in mac_float32 (default) or mac_float64.
+  !> Reads a model file; the network computes in mac_float32, mac_float64, or (default) what the file stores.
   subroutine model_open(self, path, precision, stat, errmsg)
     class(mac_model), intent(inout) :: self
     character(*), intent(in) :: path
@@ -93,7 +94,7 @@ contains
     type(c_error) :: error
     type(c_ptr) :: opened
     integer(c_int) :: status, chosen
-    chosen = mac_float32
+    chosen = mac_precision_of_file
     if (present(precision)) chosen = int(precision, c_int)
     opened = c_null_ptr
     status = c_model_open(trim(path)//c_null_char, chosen, opened, error)
@@ -185,6 +186,13 @@ contains
     character(:), allocatable :: text
     text = to_text(c_model_metadata(self%handle, key//c_null_char))
   end function model_metadata
+
+  !> The equation that a closure component is added to, both counted from 1; 0 where that is not known.
+  pure integer function model_closure_target(self, component)
+    class(mac_model), intent(in) :: self
+    integer, intent(in) :: component
+    model_closure_target = int(c_model_closure_target(self%handle, int(component - 1, c_size_t))) + 1
+  end function model_closure_target
 
   !> Time between two steps, 0 where the file does not say.
   pure real(real64) function model_closure_step(self)

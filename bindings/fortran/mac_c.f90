@@ -77,6 +77,12 @@ module mac_c
       character(kind=c_char), intent(in) :: key(*)
       type(c_ptr) :: text
     end function
+    pure function c_model_closure_target(model, component) bind(c, name="mac_model_closure_target") result(target)
+      import :: c_ptr, c_size_t, c_ptrdiff_t
+      type(c_ptr), value :: model
+      integer(c_size_t), value :: component
+      integer(c_ptrdiff_t) :: target
+    end function
     pure function c_model_closure_step(model) bind(c, name="mac_model_closure_step") result(step)
       import :: c_ptr, c_double
       type(c_ptr), value :: model

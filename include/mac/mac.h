@@ -46,9 +46,10 @@ typedef struct mac_error {
 
 /* Options are plain ints, so that a value that does not exist can be refused. */
 
-/* The scalar the network computes in. States of the two are not interchangeable. */
+/* The scalar the network computes in: one of the two, or what the file stores. States of the two are not
+ * interchangeable. */
 typedef int mac_precision;
-enum { MAC_FLOAT32 = 0, MAC_FLOAT64 = 1 };
+enum { MAC_FLOAT32 = 0, MAC_FLOAT64 = 1, MAC_PRECISION_OF_FILE = 2 };
 
 /* How the closure is meant to be used over a step of the reduced model, and what it is. */
 typedef int mac_hold;
@@ -76,12 +77,16 @@ MAC_API void mac_model_close(mac_model* model);
 MAC_API size_t mac_model_inputs(const mac_model* model);  /* resolved variables a column has */
 MAC_API size_t mac_model_outputs(const mac_model* model); /* closure components of a column */
 MAC_API size_t mac_model_parameters(const mac_model* model);
-MAC_API mac_precision mac_model_precision(const mac_model* model);
-MAC_API const char* mac_model_kind(const mac_model* model);   /* "mamba" or "gru" */
-MAC_API const char* mac_model_system(const mac_model* model); /* "" where the file does not say */
+MAC_API mac_precision mac_model_precision(const mac_model* model); /* MAC_FLOAT32 or MAC_FLOAT64 */
+MAC_API const char* mac_model_kind(const mac_model* model);        /* "mamba" or "gru" */
+MAC_API const char* mac_model_system(const mac_model* model);      /* "" where the file does not say */
 /* Names of resolved variables and closure components; "" where the file does not say. */
 MAC_API const char* mac_model_input_name(const mac_model* model, size_t component);
 MAC_API const char* mac_model_output_name(const mac_model* model, size_t component);
+/* The equation, counted from 0, that a closure component is added to: as the file says; else by names, where
+ * C_x belongs to the equation of x; else in order, where there are as many components as variables. -1 where
+ * none of that tells, and for a component that does not exist. */
+MAC_API ptrdiff_t mac_model_closure_target(const mac_model* model, size_t component);
 /* Time between two calls of mac_step; 0 where the file does not say. */
 MAC_API double mac_model_closure_step(const mac_model* model);
 MAC_API mac_hold mac_model_hold(const mac_model* model);

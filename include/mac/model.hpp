@@ -6,6 +6,7 @@
 //   kind, d_in, d_out, d_model, n_blocks, d_state, d_conv, expand
 //   system                     "burgers"
 //   input_names, output_names  names of the resolved variables and of the closure's components
+//   closure_targets            the equation, from 0, that each component of the closure is added to
 //   input_mean, input_scale, output_mean, output_scale
 //   closure_step               time between two steps of the network
 //   hold, target               how the closure is coupled to the reduced equations
@@ -17,6 +18,7 @@
 #include <filesystem>
 #include <mac/coupling.hpp>
 #include <mac/network.hpp>
+#include <mac/precision.hpp>
 #include <mac/safetensors.hpp>
 #include <map>
 #include <optional>
@@ -43,17 +45,26 @@ struct Model {
   // What a file without metadata leaves empty.
   std::string system;
   std::vector<std::string> input_names, output_names;
+  std::vector<std::size_t> closure_targets;  // (d_out): component j is added to equation closure_targets[j]
   std::optional<double> closure_step;
   std::optional<HeldClosure> held;
   std::string recipe;
   std::string program;                            // the version that wrote the file
   std::map<std::string, std::string> provenance;  // the experiment's text, the seed, ...
+
+  /// What the network computes in unless one says otherwise: what its file stores.
+  Precision precision() const { return dtype == Dtype::f64 ? Precision::float64 : Precision::float32; }
 };
 
 /// Throws Error naming file and tensor (or metadata key) for anything that is not as it should be: a tensor
 /// missing, unknown, of another shape or not finite; metadata that contradict the tensors.
 Model load_model(const std::filesystem::path& path);
 Model model_from(const Safetensors& file);
+
+/// The equation that each component of the closure is added to: as the model says; else by names, where C_x
+/// belongs to the equation of x; else in order, where there are as many components as variables. Empty where
+/// none of that tells.
+std::vector<std::size_t> find_closure_targets(const Model& model);
 
 /// Writes the file atomically. The parameters are rounded when dtype is F32; `program` is set to this
 /// version.

@@ -19,6 +19,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <mac/held_rk4.hpp>
+#include <mac/precision.hpp>
 #include <memory>
 #include <optional>
 #include <span>
@@ -63,7 +64,9 @@ struct Close {
 
 }  // namespace detail
 
-enum class Precision { float32 = MAC_FLOAT32, float64 = MAC_FLOAT64 };
+using mac::Precision;
+static_assert(static_cast<int>(Precision::float32) == MAC_FLOAT32 &&
+              static_cast<int>(Precision::float64) == MAC_FLOAT64);
 enum class Hold { zero = MAC_HOLD_ZERO, linear = MAC_HOLD_LINEAR, stage = MAC_HOLD_STAGE };
 enum class Target { instant = MAC_TARGET_INSTANT, mean = MAC_TARGET_MEAN };
 
@@ -83,16 +86,18 @@ class State;
 /// was moved from answers queries with 0 and "", and throws on the rest.
 class Model {
  public:
-  explicit Model(const std::string& path, Precision precision = Precision::float32) {
+  /// The network computes in the precision that its file stores, unless another one is given.
+  explicit Model(const std::string& path, std::optional<Precision> precision = std::nullopt) {
     mac_model* opened = nullptr;
-    detail::call(mac_model_open, path.c_str(), static_cast<mac_precision>(precision), &opened);
+    detail::call(mac_model_open, path.c_str(), c_precision(precision), &opened);
     handle_.reset(opened);
   }
   /// From a file's bytes; `name` stands for the file in messages.
-  Model(std::span<const std::byte> bytes, const std::string& name, Precision precision = Precision::float32) {
+  Model(std::span<const std::byte> bytes, const std::string& name,
+        std::optional<Precision> precision = std::nullopt) {
     mac_model* opened = nullptr;
     detail::call(mac_model_open_memory, static_cast<const void*>(bytes.data()), bytes.size(), name.c_str(),
-                 static_cast<mac_precision>(precision), &opened);
+                 c_precision(precision), &opened);
     handle_.reset(opened);
   }
   Model(const Model& other) {
@@ -118,17 +123,16 @@ class Model {
     const double step = mac_model_closure_step(get());
     return step > 0 ? std::optional(step) : std::nullopt;
   }
-  /// The equation that each closure component is added to: C_x belongs to that of x; without such names,
-  /// where there are as many components as variables, in order. Empty where that is not known.
+  /// The equation that each closure component is added to, as mac_model_closure_target tells. Empty where
+  /// that is not known.
   std::vector<std::size_t> closure_targets() const {
-    std::vector<std::size_t> named, in_order;
+    std::vector<std::size_t> targets;
     for (std::size_t j = 0; j < outputs(); ++j) {
-      in_order.push_back(j);
-      for (std::size_t i = 0; i < inputs() && named.size() == j; ++i)
-        if (!input_name(i).empty() && output_name(j) == "C_" + input_name(i)) named.push_back(i);
+      const std::ptrdiff_t target = mac_model_closure_target(get(), j);
+      if (target < 0) return {};
+      targets.push_back(static_cast<std::size_t>(target));
     }
-    if (named.size() == outputs()) return named;
-    return outputs() == inputs() ? in_order : std::vector<std::size_t>{};
+    return targets;
   }
   Hold hold() const { return static_cast<Hold>(mac_model_hold(get())); }
   Target target() const { return static_cast<Target>(mac_model_target(get())); }
@@ -151,6 +155,10 @@ class Model {
   const mac_model* get() const { return handle_.get(); }
 
  private:
+  static mac_precision c_precision(std::optional<Precision> precision) {
+    return precision ? static_cast<mac_precision>(*precision) : MAC_PRECISION_OF_FILE;
+  }
+
   std::unique_ptr<mac_model, detail::Close> handle_;
 };
 

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <mac/coupling.hpp>
 #include <mac/network.hpp>
+#include <mac/precision.hpp>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -71,7 +72,7 @@ struct TrainingPlan {
   std::string recipe = "paper";
   HeldClosure held;
   Scaling normalisation = Scaling::max_abs;
-  bool float64 = false;
+  Precision precision = Precision::float32;
   double averaging = 0;  // decay of the exponential average of the weights; 0: none
   Selection select = Selection::loss;
   std::size_t validate_every = 500;

@@ -20,7 +20,7 @@ struct Options {
   std::string work;
   std::string system = "burgers";
   std::string kind = "mamba";
-  std::string precision = "float";
+  std::string precision = "float32";
   std::size_t batch = 0;  // 0: 1 for a step, 96 for training
   std::size_t length = 101;
   std::string device = "cpu";
@@ -133,8 +133,8 @@ void add_bench(CLI::App& program) {
   command->add_option("--kind", options->kind, "mamba or gru")
       ->check(CLI::IsMember({"mamba", "gru"}))
       ->capture_default_str();
-  command->add_option("--precision", options->precision, "float or double")
-      ->check(CLI::IsMember({"float", "double"}))
+  command->add_option("--precision", options->precision, "Scalar of the network: float32 or float64")
+      ->check(CLI::IsMember({"float32", "float64"}))
       ->capture_default_str();
   command->add_option("--batch", options->batch, "Samples at once (default: 1 for step, 96 for train)")
       ->check(CLI::Range(1, 1000000))
@@ -168,7 +168,7 @@ void add_bench(CLI::App& program) {
     for (const char* option : {"--models", "--rollout-steps"}) only_for(options->device, "cuda", option);
     only_for(options->device, "cpu", "--precision");
     if (options->device == "cuda") return run_on_device(*options);
-    options->precision == "float" ? run<float>(*options) : run<double>(*options);
+    precision_from(options->precision) == Precision::float32 ? run<float>(*options) : run<double>(*options);
   });
 }
 

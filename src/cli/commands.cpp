@@ -60,6 +60,14 @@ void add_common(CLI::App& command, Common& common, bool with_json) {
   command.parse_complete_callback([&command] { check_outputs(command); });
 }
 
+void add_precision(CLI::App& command, std::string& precision) {
+  command
+      .add_option("--precision", precision,
+                  "Scalar of the network: float32 or float64 (default: what its file stores)")
+      ->check(CLI::IsMember({"float32", "float64"}))
+      ->type_name("SCALAR");
+}
+
 void write_json(const std::string& path, const nlohmann::json& value) {
   write_text(path, value.dump(2) + "\n");
 }

@@ -17,6 +17,9 @@ struct Common {
 /// if a file it would write (-o, --json) is one it was given.
 void add_common(CLI::App& command, Common& common, bool with_json);
 
+/// Adds --precision; `precision` stays empty where it is not given.
+void add_precision(CLI::App& command, std::string& precision);
+
 /// Checks of options, finite numbers only.
 CLI::Validator positive_number();
 CLI::Validator non_negative_number();

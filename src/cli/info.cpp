@@ -79,6 +79,8 @@ Description describe_model(const Safetensors& file) {
   if (model.held)
     add("coupling",
         fmt::format("hold {}, target {}", to_string(model.held->hold), to_string(model.held->target)));
+  if (!model.closure_targets.empty())
+    add("added to equations", fmt::format("{} (from 0)", fmt::join(model.closure_targets, " ")));
   add("recipe", model.recipe);
   add("written by", model.program);
 
@@ -104,6 +106,7 @@ Description describe_model(const Safetensors& file) {
             {"system", model.system},
             {"input_names", model.input_names},
             {"output_names", model.output_names},
+            {"closure_targets", model.closure_targets},
             {"normalisation",
              {{"input_mean", n.input_mean},
               {"input_scale", n.input_scale},

@@ -38,7 +38,7 @@ nlohmann::json to_json(const std::vector<ClosureError>& errors) {
 void add_predict(CLI::App& program) {
   struct Options {
     Common common;
-    std::string model, input, output, engine = "cpu", precision = "float", mode = "sequence";
+    std::string model, input, output, engine = "cpu", precision, mode = "sequence";
   };
   const auto options = std::make_shared<Options>();
   CLI::App* command = program.add_subcommand(
@@ -46,7 +46,7 @@ void add_predict(CLI::App& program) {
   command->footer(
       "Examples:\n"
       "  mac predict model.safetensors --input data.h5 -o prediction.h5\n"
-      "  mac predict model.safetensors --input x.safetensors -o y.safetensors --precision double\n"
+      "  mac predict model.safetensors --input x.safetensors -o y.safetensors --precision float64\n"
       "A data file gives an HDF5 file with closure and true_closure of each split, and their distance. A\n"
       "safetensors file with a tensor x (batch, time, inputs) gives one with y (batch, time, outputs).");
   command->add_option("model", options->model, "Network file (safetensors)")->required()->type_name("MODEL");
@@ -57,9 +57,7 @@ void add_predict(CLI::App& program) {
   command->add_option("--engine", options->engine, "reference (plain loops) or cpu (SIMD and threads)")
       ->check(CLI::IsMember({"reference", "cpu"}))
       ->capture_default_str();
-  command->add_option("--precision", options->precision, "Scalar of the network: float or double")
-      ->check(CLI::IsMember({"float", "double"}))
-      ->capture_default_str();
+  add_precision(*command, options->precision);
   command
       ->add_option("--mode", options->mode,
                    "sequence (many times at once) or step (one after the other, as in a rollout)")
@@ -69,7 +67,7 @@ void add_predict(CLI::App& program) {
   command->callback([options] {
     PredictOptions how;
     how.engine = options->engine == "cpu" ? EngineChoice::cpu : EngineChoice::reference;
-    how.precision = options->precision == "float" ? Precision::float32 : Precision::float64;
+    if (!options->precision.empty()) how.precision = precision_from(options->precision);
     how.mode = options->mode == "sequence" ? ModeChoice::sequence : ModeChoice::step;
     how.threads = options->common.threads;
     how.quiet = options->common.quiet;

@@ -98,6 +98,20 @@ Model model_from(const Safetensors& file) {
 
 Model load_model(const std::filesystem::path& path) { return model_from(Safetensors::read(path)); }
 
+std::vector<std::size_t> find_closure_targets(const Model& model) {
+  if (!model.closure_targets.empty()) return model.closure_targets;
+  std::vector<std::size_t> named, in_order;
+  for (std::size_t j = 0; j < model.shape.d_out; ++j) {
+    in_order.push_back(j);
+    if (j >= model.output_names.size()) continue;
+    for (std::size_t i = 0; i < model.input_names.size() && named.size() == j; ++i)
+      if (!model.input_names[i].empty() && model.output_names[j] == "C_" + model.input_names[i])
+        named.push_back(i);
+  }
+  if (named.size() == model.shape.d_out) return named;
+  return model.shape.d_out == model.shape.d_in ? in_order : std::vector<std::size_t>{};
+}
+
 void save_model(const Model& model, const std::filesystem::path& path) {
   const ParameterLayout layout(model.shape);
   if (model.parameters.size() != layout.size())

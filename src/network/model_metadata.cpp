@@ -58,6 +58,18 @@ class MetadataReader {
     return array->get<std::vector<std::string>>();
   }
 
+  /// Numbers from 0 to below `end`.
+  std::optional<std::vector<std::size_t>> indices(const std::string& key, std::size_t count,
+                                                  std::size_t end) {
+    const auto array =
+        list(key, count, "integers from 0 on", [](const Json& value) { return value.is_number_unsigned(); });
+    if (!array) return std::nullopt;
+    auto values = array->get<std::vector<std::size_t>>();
+    for (const std::size_t value : values)
+      if (value >= end) fail(key, fmt::format("has a {}: expected 0 to {}", value, end - 1));
+    return values;
+  }
+
   std::map<std::string, std::string> rest() && { return std::move(metadata_); }
 
   [[noreturn]] void fail(const std::string& key, const std::string& what) const {
@@ -153,6 +165,8 @@ void read_metadata(const Safetensors& file, Model& model) {
   model.system = reader.text("system").value_or("");
   model.input_names = reader.strings("input_names", model.shape.d_in).value_or(std::vector<std::string>{});
   model.output_names = reader.strings("output_names", model.shape.d_out).value_or(std::vector<std::string>{});
+  model.closure_targets = reader.indices("closure_targets", model.shape.d_out, model.shape.d_in)
+                              .value_or(std::vector<std::size_t>{});
   model.closure_step = reader.positive_number("closure_step");
   model.held = read_held(reader);
   model.recipe = reader.text("recipe").value_or("");
@@ -177,6 +191,8 @@ void write_metadata(const Model& model, SafetensorsWriter& writer) {
   set_unless_empty("system", model.system);
   if (!model.input_names.empty()) writer.set_metadata("input_names", Json(model.input_names).dump());
   if (!model.output_names.empty()) writer.set_metadata("output_names", Json(model.output_names).dump());
+  if (!model.closure_targets.empty())
+    writer.set_metadata("closure_targets", Json(model.closure_targets).dump());
   if (model.closure_step) writer.set_metadata("closure_step", fmt::format("{}", *model.closure_step));
   if (model.held) {
     writer.set_metadata("hold", std::string(to_string(model.held->hold)));

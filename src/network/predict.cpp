@@ -110,7 +110,7 @@ class Predictor::Typed final : public Impl {
 };
 
 Predictor::Predictor(const Model& model, const PredictOptions& options) {
-  if (options.precision == Precision::float32)
+  if (options.precision.value_or(model.precision()) == Precision::float32)
     impl_ = std::make_unique<Typed<float>>(model, options);
   else
     impl_ = std::make_unique<Typed<double>>(model, options);

@@ -3,19 +3,20 @@
 
 #include <mac/evaluation.hpp>
 #include <mac/model.hpp>
+#include <mac/precision.hpp>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
 namespace mac {
 
 enum class EngineChoice { reference, cpu };
-enum class Precision { float32, float64 };
 enum class ModeChoice { sequence, step };
 
 struct PredictOptions {
   EngineChoice engine = EngineChoice::cpu;
-  Precision precision = Precision::float32;
+  std::optional<Precision> precision = std::nullopt;  // default: that of the model file
   ModeChoice mode = ModeChoice::sequence;
   int threads = 0;  // 0: all cores
   bool quiet = false;

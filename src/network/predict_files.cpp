@@ -104,7 +104,7 @@ void predict_safetensors(const Model& model, const std::string& input, const std
   writer.set_metadata("program", fmt::format("mac {} ({})", version(), commit()));
   writer.set_metadata("command", "predict");
   const std::vector<std::size_t> shape{dims.batch, dims.time, model.shape.d_out};
-  if (options.precision == Precision::float64)
+  if (options.precision.value_or(model.precision()) == Precision::float64)
     writer.add("y", shape, y);
   else
     writer.add("y", shape, std::vector<float>(y.begin(), y.end()));

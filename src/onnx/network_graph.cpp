@@ -158,6 +158,8 @@ class NetworkGraph {
     if (!model_.system.empty()) entries["system"] = model_.system;
     if (!model_.input_names.empty()) entries["input_names"] = nlohmann::json(model_.input_names).dump();
     if (!model_.output_names.empty()) entries["output_names"] = nlohmann::json(model_.output_names).dump();
+    if (const auto targets = find_closure_targets(model_); !targets.empty())
+      entries["closure_targets"] = nlohmann::json(targets).dump();
     if (model_.closure_step) entries["closure_step"] = fmt::format("{}", *model_.closure_step);
     if (model_.held) {
       entries["hold"] = to_string(model_.held->hold);

@@ -1,5 +1,6 @@
 #include "rollout/open_model.hpp"
 
+#include <algorithm>
 #include <cmath>
 #include <filesystem>
 #include <mac/baselines.hpp>
@@ -40,6 +41,10 @@ void check_fits(const std::string& path, const Model& model, const Experiment& e
     throw UsageError("{}: maps {} variables to {} closure components, but {} has {} and {}", path,
                      model.shape.d_in, model.shape.d_out, source, system.resolved_size(),
                      system.closure_size());
+  if (!model.closure_targets.empty() && !std::ranges::equal(model.closure_targets, system.closure_targets()))
+    throw UsageError("{}: adds its closure to the equations {}, but {} to {}", path,
+                     fmt::join(model.closure_targets, " "), system.name(),
+                     fmt::join(system.closure_targets(), " "));
   const double step = experiment.data.closure_step();
   if (model.closure_step && std::abs(*model.closure_step - step) > 1e-9 * step)
     throw UsageError("{}: was trained for a closure step of {:g}, but {} saves every {:g}", path,

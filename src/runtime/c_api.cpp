@@ -64,13 +64,16 @@ void require(const void* pointer, const char* function, const char* argument) {
   if (!pointer) throw UsageError("{}: the argument {} is null", function, argument);
 }
 
-Precision precision_from(mac_precision precision, const char* function) {
+/// None: that of the file.
+std::optional<Precision> precision_from(mac_precision precision, const char* function) {
+  if (precision == MAC_PRECISION_OF_FILE) return std::nullopt;
   if (precision != MAC_FLOAT32 && precision != MAC_FLOAT64)
-    throw UsageError("{}: precision is {}: expected MAC_FLOAT32 or MAC_FLOAT64", function, precision);
+    throw UsageError("{}: precision is {}: expected MAC_FLOAT32, MAC_FLOAT64 or MAC_PRECISION_OF_FILE",
+                     function, precision);
   return static_cast<Precision>(precision);
 }
 
-mac_model* opened(const Safetensors& tensors, Precision precision) {
+mac_model* opened(const Safetensors& tensors, std::optional<Precision> precision) {
   return new mac_model{std::make_shared<const RuntimeModel>(tensors, precision)};
 }
 
@@ -196,6 +199,11 @@ const char* mac_model_input_name(const mac_model* model, size_t component) {
 
 const char* mac_model_output_name(const mac_model* model, size_t component) {
   return model ? name_at(model->shared->model.output_names, component) : "";
+}
+
+ptrdiff_t mac_model_closure_target(const mac_model* model, size_t component) {
+  if (!model || component >= model->shared->closure_targets.size()) return -1;
+  return static_cast<ptrdiff_t>(model->shared->closure_targets[component]);
 }
 
 double mac_model_closure_step(const mac_model* model) {

@@ -34,14 +34,15 @@ std::uint64_t identity(const Model& model) {
 
 }  // namespace
 
-RuntimeModel::RuntimeModel(const Safetensors& tensors, Precision precision)
+RuntimeModel::RuntimeModel(const Safetensors& tensors, std::optional<Precision> precision)
     : file(tensors.file()),
       model(model_from(tensors)),
       held(model.held.value_or(HeldClosure{})),
+      closure_targets(find_closure_targets(model)),
       metadata(tensors.metadata()),
       id(identity(model)),
       parameters(model.parameters.size()),
-      engine(make_engine(model, precision)) {
+      engine(make_engine(model, precision.value_or(model.precision()))) {
   model.parameters = {};  // packed by now
 }
 

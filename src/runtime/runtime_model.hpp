@@ -3,24 +3,26 @@
 
 #include <cstdint>
 #include <mac/model.hpp>
+#include <mac/precision.hpp>
 #include <map>
+#include <optional>
 #include <string>
 #include <variant>
 
 namespace mac {
 
-enum class Precision { float32, float64 };
-
 struct RuntimeModel {
   std::string file;  // for messages
   Model model;
   HeldClosure held;
+  std::vector<std::size_t> closure_targets;  // (outputs); empty: not known
   std::map<std::string, std::string> metadata;
   std::uint64_t id = 0;  // of sizes, weights and normalisation
   std::size_t parameters = 0;
   std::variant<StepEngine<float>, StepEngine<double>> engine;
 
-  RuntimeModel(const Safetensors& file, Precision precision);
+  /// In the precision of the file, unless another one is given.
+  RuntimeModel(const Safetensors& file, std::optional<Precision> precision);
   Precision precision() const { return static_cast<Precision>(engine.index()); }
 };
 

@@ -192,8 +192,7 @@ void RuntimeState::restore(std::span<const std::byte> saved) {
                 model_->file, model_->id);
   if (head.precision != static_cast<std::uint32_t>(model_->precision()))
     throw Error("the saved state is of a model opened in {}, this one is opened in {}",
-                head.precision == 0 ? "float32" : "float64",
-                model_->precision() == Precision::float32 ? "float32" : "float64");
+                to_string(static_cast<Precision>(head.precision)), to_string(model_->precision()));
   if (head.columns != columns_)
     throw Error("the saved state has {} columns, this state has {}", head.columns, columns_);
   if (saved.size() < saved_size())

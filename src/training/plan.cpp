@@ -111,7 +111,7 @@ void read_training(const ConfigTable& table, Draft& draft) {
   read(table, "hold", holds, plan.held.hold);
   read(table, "target", targets, plan.held.target);
   read(table, "normalisation", scalings, plan.normalisation);
-  read(table, "precision", precisions, plan.float64);
+  read(table, "precision", precisions, plan.precision);
   read(table, "averaging", Range{0, 0.999999}, plan.averaging);
   read(table, "select", selections, plan.select);
   read(table, "validate_every", 1, plan.validate_every);
@@ -343,7 +343,7 @@ std::string to_text(const TrainingPlan& plan) {
   choice("hold", to_string(plan.held.hold));
   choice("target", to_string(plan.held.target));
   choice("normalisation", name_of(scalings, plan.normalisation));
-  choice("precision", name_of(precisions, plan.float64));
+  choice("precision", name_of(precisions, plan.precision));
   line("averaging", plan.averaging);
   choice("select", name_of(selections, plan.select));
   line("validate_every", plan.validate_every);

@@ -49,7 +49,8 @@ std::unique_ptr<SequenceEngine<T>> make_engine(const NetworkShape& shape, Device
   if constexpr (std::is_same_v<T, float>)
     return make_cuda_engine(shape);
   else
-    throw UsageError("the CUDA engine trains in float32: leave out float64 = true, or train on the CPU");
+    throw UsageError(
+        "the CUDA engine trains in float32: leave out precision = \"float64\", or train on the CPU");
 }
 
 /// Trains models that differ in nothing but their seeds.
@@ -277,7 +278,8 @@ std::vector<TrainingResult> train_seeds(const Experiment& experiment, const Mode
     models.push_back(plan);
     models.back().network->training.seed = seed;
   }
-  if (plan.network->training.float64) return Trainer<double>(experiment, models, data, paths, options).run();
+  if (plan.network->training.precision == Precision::float64)
+    return Trainer<double>(experiment, models, data, paths, options).run();
   return Trainer<float>(experiment, models, data, paths, options).run();
 }
 

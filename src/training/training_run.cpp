@@ -130,6 +130,8 @@ Model TrainingRun<T>::trained_model() const {
   model.system = experiment_.system->name();
   model.input_names = experiment_.system->resolved_names();
   model.output_names = experiment_.system->closure_names();
+  const auto targets = experiment_.system->closure_targets();
+  model.closure_targets.assign(targets.begin(), targets.end());
   model.closure_step = experiment_.data.closure_step();
   model.held = plan().held;
   model.recipe = plan().recipe;

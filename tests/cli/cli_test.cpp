@@ -158,7 +158,7 @@ TEST_F(CommandLine, ExplainsEveryMisuse) {
       {"bench train --autoregressive", 2, "--autoregressive requires --rollout-steps"},
       {"bench step --models 3", 2, "--models: applies to train only"},
       {"bench step --length 3", 2, "--length: applies to train only"},
-      {"bench train --device cuda --precision double", 2, "--precision: applies to cpu only"},
+      {"bench train --device cuda --precision float64", 2, "--precision: applies to cpu only"},
       {"diagnose memory @/x --data @/data.h5 --kernel @/none.h5", 2, "--kernel requires --output"},
       {"diagnose memory @/x --data @/data.h5 --threshold nan", 2, "--threshold"},
       {"diagnose @/study.toml memory @/x --data @/data.h5", 2, "memory excludes experiment"},

@@ -24,6 +24,7 @@ Model example(const NetworkShape& shape, Dtype dtype) {
   model.system = "power_grid";
   model.input_names = {"omega1", "omega2", "alpha2"};
   model.output_names = {"C1", "C2"};
+  model.closure_targets = {2, 0};
   model.closure_step = 0.1 + 0.2;
   model.held = HeldClosure{Hold::linear, Target::mean};
   model.recipe = "fast";
@@ -48,6 +49,8 @@ TEST(Model, ReadsBackWhatWasSaved) {
       EXPECT_EQ(back.system, model.system);
       EXPECT_EQ(back.input_names, model.input_names);
       EXPECT_EQ(back.output_names, model.output_names);
+      EXPECT_EQ(back.closure_targets, model.closure_targets);
+      EXPECT_EQ(back.precision(), dtype == Dtype::f64 ? Precision::float64 : Precision::float32);
       EXPECT_EQ(back.closure_step, model.closure_step);
       EXPECT_EQ(back.held->hold, Hold::linear);
       EXPECT_EQ(back.held->target, Target::mean);
@@ -151,6 +154,14 @@ std::vector<Spoiled> spoiled_models() {
          model.metadata["output_mean"] = model.metadata["output_scale"] = "[1,1]";
        },
        "metadata 'input_scale' has a scale that is not positive"},
+      {"TargetsOfOtherCount", metadata("closure_targets", "[0]"),
+       "metadata 'closure_targets' has 1 integers from 0 on: expected 2"},
+      {"TargetBeyondTheVariables", metadata("closure_targets", "[0,3]"),
+       "metadata 'closure_targets' has a 3: expected 0 to 2"},
+      {"NegativeTarget", metadata("closure_targets", "[0,-1]"),
+       "metadata 'closure_targets' is not a JSON array of integers"},
+      {"FractionalTarget", metadata("closure_targets", "[0,1.5]"),
+       "metadata 'closure_targets' is not a JSON array of integers"},
       {"NegativeStep", metadata("closure_step", "-0.1"),
        "metadata 'closure_step' is '-0.1': expected a positive"},
       {"StepWithUnit", metadata("closure_step", "1s"),
@@ -179,6 +190,18 @@ TEST_P(SpoiledModel, IsRefusedWithItsOwnMessage) {
 
 INSTANTIATE_TEST_SUITE_P(Model, SpoiledModel, testing::ValuesIn(spoiled_models()),
                          [](const auto& info) { return info.param.name; });
+
+TEST(Model, WithoutClosureTargetsIsGuessedByNamesThenInOrder) {
+  Model model = example(mamba, Dtype::f32);
+  EXPECT_EQ(find_closure_targets(model), (std::vector<std::size_t>{2, 0})) << "the file says";
+  model.closure_targets.clear();
+  EXPECT_TRUE(find_closure_targets(model).empty()) << "2 components of 3 variables, no telling names";
+  model.output_names = {"C_alpha2", "C_omega2"};
+  EXPECT_EQ(find_closure_targets(model), (std::vector<std::size_t>{2, 1}));
+  model.output_names.clear();
+  model.shape.d_out = 3;
+  EXPECT_EQ(find_closure_targets(model), (std::vector<std::size_t>{0, 1, 2}));
+}
 
 TEST(Model, OfIntegersIsRefused) {
   SafetensorsWriter writer;

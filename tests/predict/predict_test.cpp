@@ -62,7 +62,7 @@ TEST(Predict, GivesTheGoldenOutputsInEveryEnginePrecisionAndMode) {
     save_model(golden_model(file), folder.file("model"));
     write_x(folder.file("x"), file.at("x").shape, file.numbers("x"));
     for (const char* engine : {"reference", "cpu"})
-      for (const char* precision : {"float", "double"})
+      for (const char* precision : {"float32", "float64"})
         for (const char* mode : {"sequence", "step"}) {
           SCOPED_TRACE(fmt::format("{} {} {} {}", name, engine, precision, mode));
           const auto result = run_program(
@@ -70,7 +70,7 @@ TEST(Predict, GivesTheGoldenOutputsInEveryEnginePrecisionAndMode) {
                           folder.file("model"), folder.file("x"), folder.file("y"), engine, precision, mode));
           ASSERT_EQ(result.exit_code, 0) << result.output;
           const Safetensors y = Safetensors::read(folder.file("y"));
-          const bool single = std::string(precision) == "float";
+          const bool single = std::string(precision) == "float32";
           EXPECT_EQ(y.at("y").shape, file.at("out").shape);
           EXPECT_EQ(y.at("y").dtype, single ? Dtype::f32 : Dtype::f64);
           // As the golden tests: what a float network rounds, and a double one.

@@ -146,6 +146,9 @@ TEST_P(CApi, TellsWhatTheFileSays) {
   EXPECT_STREQ(mac_model_input_name(m, 2), "phi3");
   EXPECT_STREQ(mac_model_output_name(m, 5), "c_psi3");
   EXPECT_STREQ(mac_model_output_name(m, 6), "");
+  EXPECT_EQ(mac_model_closure_target(m, 5), 5);  // no telling names: in order
+  EXPECT_EQ(mac_model_closure_target(m, 6), -1);
+  EXPECT_EQ(mac_model_closure_target(nullptr, 0), -1);
   EXPECT_EQ(mac_model_closure_step(m), 0.01);
   EXPECT_EQ(mac_model_hold(m), MAC_HOLD_LINEAR);
   EXPECT_EQ(mac_model_target(m), MAC_TARGET_INSTANT);
@@ -154,6 +157,14 @@ TEST_P(CApi, TellsWhatTheFileSays) {
   std::vector<double> scale(d);
   EXPECT_EQ(mac_model_normalisation(m, nullptr, scale.data(), nullptr, nullptr, nullptr), MAC_OK);
   EXPECT_EQ(scale, model_.normalisation.input_scale);
+}
+
+TEST_P(CApi, TakesThePrecisionOfTheFileWhereAsked) {
+  for (const Dtype dtype : {Dtype::f32, Dtype::f64}) {
+    model_.dtype = dtype;
+    const Opened opened(write_closure(folder_, model_, "stored.safetensors"), MAC_PRECISION_OF_FILE);
+    EXPECT_EQ(mac_model_precision(opened.model), dtype == Dtype::f64 ? MAC_FLOAT64 : MAC_FLOAT32);
+  }
 }
 
 TEST_P(CApi, ExtrapolatesTheLastTwoClosures) {

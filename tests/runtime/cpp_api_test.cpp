@@ -149,6 +149,14 @@ TEST_F(CppApi, AddsEachComponentToTheEquationItIsNamedAfter) {
     EXPECT_NEAR(y[i], 0.01 * stepper.closure()[d - 1 - i], 1e-16);  // rounding of sums of about 1e-3
 }
 
+TEST_F(CppApi, BelievesTheFileRatherThanTheNames) {
+  Model named = burgers_closure(LayerKind::mamba);
+  named.output_names = {"C_psi3", "C_psi2", "C_psi1", "C_phi3", "C_phi2", "C_phi1"};
+  named.closure_targets = {1, 0, 2, 3, 5, 4};
+  const runtime::Model model(write_closure(folder_, named, "stored.safetensors"));
+  EXPECT_EQ(model.closure_targets(), named.closure_targets);
+}
+
 TEST_F(CppApi, AsksForTheEquationsThatNoNameTells) {
   Model fewer = burgers_closure(LayerKind::mamba);
   fewer.shape.d_out = 2;

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from pathlib import Path
-from typing import Union
+from typing import Optional, Union
 
 from ._mac import Closure, Error, UsageError
 
@@ -44,13 +44,14 @@ def model_path(model: PathLike) -> Path:
     return models[path.name]
 
 
-def load(model: PathLike, precision: str = "float32") -> Closure:
+def load(model: PathLike, precision: Optional[str] = None) -> Closure:
     """Open a trained closure: a .safetensors file, or the name of a model of the zoo.
 
-    The network computes in float32 unless precision is "float64". The closure starts at rest.
+    The network computes in precision, "float32" or "float64", by default in what the file stores. The closure
+    starts at rest.
     """
     path = model_path(model)
-    if not isinstance(precision, str):
+    if precision is not None and not isinstance(precision, str):
         raise UsageError(f'precision is {precision!r}, expected "float32" or "float64"')
     try:
         file_bytes = path.read_bytes()

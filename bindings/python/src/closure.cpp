@@ -8,12 +8,6 @@ namespace {
 
 constexpr std::size_t worth_releasing = 8;  // columns: below, a step is shorter than a quarrel over the GIL
 
-runtime::Precision precision_from(const std::string& name) {
-  if (name == "float32") return runtime::Precision::float32;
-  if (name == "float64") return runtime::Precision::float64;
-  throw UsageError("unknown precision \"{}\", expected float32 or float64", name);
-}
-
 std::span<const std::byte> as_bytes(std::string_view text) { return std::as_bytes(std::span(text)); }
 
 /// Releases the GIL where that pays.
@@ -35,10 +29,11 @@ runtime::Hold hold_by_name(const std::string& name) {
   throw UsageError("the hold is \"{}\", a rollout from Python has zero and linear", name);
 }
 
-Closure::Closure(std::string file_bytes, const std::string& name, const std::string& precision)
+Closure::Closure(std::string file_bytes, const std::string& name, const std::optional<std::string>& precision)
     : bytes_(std::make_shared<const std::string>(std::move(file_bytes))),
       name_(name),
-      model_(std::make_shared<const runtime::Model>(as_bytes(*bytes_), name, precision_from(precision))) {}
+      model_(std::make_shared<const runtime::Model>(
+          as_bytes(*bytes_), name, precision ? std::optional(precision_from(*precision)) : std::nullopt)) {}
 
 Closure::Closure(const Closure& other) : bytes_(other.bytes_), name_(other.name_), model_(other.model_) {
   const auto claimed = other.claim();
@@ -46,9 +41,7 @@ Closure::Closure(const Closure& other) : bytes_(other.bytes_), name_(other.name_
   if (other.state_) state_.emplace(*other.state_);
 }
 
-std::string Closure::precision() const {
-  return model_->precision() == runtime::Precision::float32 ? "float32" : "float64";
-}
+std::string Closure::precision() const { return std::string(to_string(model_->precision())); }
 
 std::unique_lock<std::mutex> Closure::claim() const {
   std::unique_lock lock(busy_, std::try_to_lock);
@@ -199,9 +192,10 @@ void bind_closure(py::module_& module) {
   py::class_<Closure>(
       module, "Closure",
       "A trained closure network with the memory of the columns it steps. mac.load() opens one.")
-      .def(py::init<std::string, const std::string&, const std::string&>(), py::arg("file_bytes"),
-           py::arg("name") = "model", py::arg("precision") = "float32",
-           "From the bytes of a .safetensors file; `name` stands for it in messages.")
+      .def(py::init<std::string, const std::string&, const std::optional<std::string>&>(),
+           py::arg("file_bytes"), py::arg("name") = "model", py::arg("precision") = py::none(),
+           "From the bytes of a .safetensors file; `name` stands for it in messages. The network computes in "
+           "precision, \"float32\" or \"float64\", by default in what the file stores.")
       .def(
           "step", [](Closure& closure, const py::object& y) { return closure.step(numbers(y, "y")); },
           py::arg("y"),

@@ -15,7 +15,7 @@ runtime::Hold hold_by_name(const std::string& name);
 
 class Closure {
  public:
-  Closure(std::string file_bytes, const std::string& name, const std::string& precision);
+  Closure(std::string file_bytes, const std::string& name, const std::optional<std::string>& precision);
   Closure(const Closure& other);  // a clone: the same model, a copy of the memory
 
   const runtime::Model& model() const { return *model_; }

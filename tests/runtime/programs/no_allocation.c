@@ -38,7 +38,7 @@ int main(int argc, char** argv) {
   mac_model* model = NULL;
   mac_state* state = NULL;
   if (argc != 2) return 2;
-  if (mac_model_open(argv[1], (mac_precision)2, &model, &error) != MAC_INVALID_ARGUMENT) return 3;
+  if (mac_model_open(argv[1], (mac_precision)7, &model, &error) != MAC_INVALID_ARGUMENT) return 3;
   check(mac_model_open(argv[1], MAC_FLOAT32, &model, &error), &error);
   check(mac_state_create(model, columns, &state, &error), &error);
   const long before = requests;
