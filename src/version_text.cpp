@@ -2,7 +2,6 @@
 #include <fftw3.h>
 #include <fmt/format.h>
 #include <hwy/targets.h>
-#include <omp.h>
 
 #include <mac/cuda.hpp>
 #include <mac/version.hpp>
@@ -13,8 +12,8 @@ std::string version_text() {
   return fmt::format(
       "mac {} (commit {})\n"
       "compiler  GCC-compatible {}\n"
-      "features  OpenMP {}, HDF5 {}.{}.{}, {}, {}, SIMD up to {} on this machine",
-      version(), commit(), __VERSION__, _OPENMP, H5_VERS_MAJOR, H5_VERS_MINOR, H5_VERS_RELEASE, fftw_version,
+      "features  HDF5 {}.{}.{}, {}, {}, SIMD up to {} on this machine",
+      version(), commit(), __VERSION__, H5_VERS_MAJOR, H5_VERS_MINOR, H5_VERS_RELEASE, fftw_version,
       cuda_description(), hwy::TargetName(hwy::SupportedTargets() & -hwy::SupportedTargets()));
 }
 

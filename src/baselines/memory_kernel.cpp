@@ -19,7 +19,6 @@
 #include <Eigen/Core>
 #include <algorithm>
 #include <cmath>
-#include <exception>
 #include <mac/baselines.hpp>
 #include <mac/error.hpp>
 #include <mac/progress.hpp>
@@ -27,6 +26,7 @@
 
 #include "baselines/hermite.hpp"
 #include "baselines/volterra.hpp"
+#include "parallel/parallel_for.hpp"
 #include "parallel/thread_count.hpp"
 #include "systems/fourier.hpp"
 
@@ -165,21 +165,13 @@ class Ensemble {
   /// Fills rates (count, size(), row_size()) with d/dt h_mu(x(t)) and dM_j/dt for `count` times; ends one
   /// step after the last of them.
   void advance(std::size_t count, double* rates, int threads) {
-    std::exception_ptr failure;
-#pragma omp parallel num_threads(threads)
-    {
-      try {
-        Worker worker(*this);
-#pragma omp for schedule(dynamic, 4) nowait
-        for (std::size_t q = 0; q < states_.size(); ++q) worker.run(q, count, rates);
-#pragma omp critical(ensemble)
-        tail_ = std::max(tail_, worker.tail);
-      } catch (...) {
-#pragma omp critical(ensemble)
-        failure = std::current_exception();
-      }
-    }
-    if (failure) std::rethrow_exception(failure);
+    std::vector<std::optional<Worker>> workers(static_cast<std::size_t>(std::max(threads, 1)));
+    parallel_for(states_.size(), threads, [&](std::size_t q, std::size_t w) {
+      if (!workers[w]) workers[w].emplace(*this);
+      workers[w]->run(q, count, rates);
+    });
+    for (const std::optional<Worker>& worker : workers)
+      if (worker) tail_ = std::max(tail_, worker->tail);
   }
 
   /// Largest amplitude among the highest modes of the solver, relative to the largest mode.
@@ -300,13 +292,12 @@ std::optional<std::vector<Correlations>> compute_correlations(const FourierSyste
     const std::size_t count = std::min(times_per_block, times - first);
     ensemble.advance(count, rates.data(), threads);
     if (!(ensemble.tail() < largest_tail)) return std::nullopt;
-#pragma omp parallel for num_threads(threads)
-    for (std::size_t t = 0; t < count; ++t) {
+    parallel_for(count, threads, [&](std::size_t t, std::size_t) {
       const Eigen::Map<const RowMatrix> block(rates.data() + t * slice,
                                               static_cast<Eigen::Index>(ensemble.size()),
                                               static_cast<Eigen::Index>(ensemble.row_size()));
       correlate(weighted, block, basis.sectors, first + t, out);
-    }
+    });
     progress.advance(count);
   }
   return out;

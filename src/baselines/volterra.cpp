@@ -3,7 +3,9 @@
 #include <Eigen/LU>
 #include <algorithm>
 #include <bit>
+#include <optional>
 
+#include "parallel/parallel_for.hpp"
 #include "systems/real_fft.hpp"
 
 namespace mac {
@@ -72,38 +74,37 @@ class Solver {
     const auto begin_of = [&](std::size_t j, std::size_t c) { return past.data() + (j * cols + c) * bins; };
     const std::size_t lags = std::min(length, g_.times), end = std::min(first + length, k_.times);
 
-#pragma omp parallel num_threads(threads_)
-    {
-      RealFft fft(length);
-      std::vector<double> sum(cols * bins);
-#pragma omp for
-      for (std::size_t j = 0; j < b; ++j)
-        for (std::size_t c = 0; c < cols; ++c) {
-          std::copy_n(k_.at(j, c) + first, half, fft.grid());
-          if (first == 0) fft.grid()[0] *= weight(0);
-          std::fill_n(fft.grid() + half, length - half, 0.0);
-          fft.to_modes();
-          std::copy_n(fft.modes(), bins, begin_of(j, c));
-        }
-#pragma omp for
-      for (std::size_t i = 0; i < b; ++i) {
-        std::fill(sum.begin(), sum.end(), 0.0);
-        for (std::size_t j = 0; j < b; ++j) {
-          std::copy_n(g_.at(i, j), lags, fft.grid());
-          std::fill_n(fft.grid() + lags, length - lags, 0.0);
-          fft.to_modes();
-          for (std::size_t c = 0; c < cols; ++c)
-            add_product(bins, fft.modes(), begin_of(j, c), &sum[c * bins]);
-        }
-        for (std::size_t c = 0; c < cols; ++c) {
-          std::copy_n(&sum[c * bins], bins, fft.modes());
-          fft.to_grid();
-          const double scale = dt_ / static_cast<double>(length);
-          double* k = k_.at(i, c);
-          for (std::size_t n = first + half; n < end; ++n) k[n] -= scale * fft.grid()[n - first];
-        }
+    std::vector<std::optional<RealFft>> transforms(static_cast<std::size_t>(std::max(threads_, 1)));
+    const auto fft_of = [&](std::size_t worker) -> RealFft& {
+      return transforms[worker] ? *transforms[worker] : transforms[worker].emplace(length);
+    };
+    parallel_for(b, threads_, [&](std::size_t j, std::size_t worker) {
+      RealFft& fft = fft_of(worker);
+      for (std::size_t c = 0; c < cols; ++c) {
+        std::copy_n(k_.at(j, c) + first, half, fft.grid());
+        if (first == 0) fft.grid()[0] *= weight(0);
+        std::fill_n(fft.grid() + half, length - half, 0.0);
+        fft.to_modes();
+        std::copy_n(fft.modes(), bins, begin_of(j, c));
       }
-    }
+    });
+    parallel_for(b, threads_, [&](std::size_t i, std::size_t worker) {
+      RealFft& fft = fft_of(worker);
+      std::vector<double> sum(cols * bins);
+      for (std::size_t j = 0; j < b; ++j) {
+        std::copy_n(g_.at(i, j), lags, fft.grid());
+        std::fill_n(fft.grid() + lags, length - lags, 0.0);
+        fft.to_modes();
+        for (std::size_t c = 0; c < cols; ++c) add_product(bins, fft.modes(), begin_of(j, c), &sum[c * bins]);
+      }
+      for (std::size_t c = 0; c < cols; ++c) {
+        std::copy_n(&sum[c * bins], bins, fft.modes());
+        fft.to_grid();
+        const double scale = dt_ / static_cast<double>(length);
+        double* k = k_.at(i, c);
+        for (std::size_t n = first + half; n < end; ++n) k[n] -= scale * fft.grid()[n - first];
+      }
+    });
   }
 
   /// sum += x y, interleaved complex

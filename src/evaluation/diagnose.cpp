@@ -5,6 +5,7 @@
 #include <mac/error.hpp>
 #include <mac/progress.hpp>
 
+#include "parallel/parallel_for.hpp"
 #include "parallel/thread_count.hpp"
 
 namespace mac {
@@ -19,25 +20,14 @@ std::size_t steps_of(const DiagnosePlan& plan) {
 void for_each_trajectory(const DiagnosePlan& plan, const char* label,
                          const std::function<void(std::size_t, FullSolver&)>& work) {
   Progress progress(label, plan.trajectories, plan.quiet);
-  std::exception_ptr failure;
-  const auto n = static_cast<std::int64_t>(plan.trajectories);
-  const int threads = thread_count(plan.threads);
-#pragma omp parallel for schedule(dynamic, 1) num_threads(threads)
-  for (std::int64_t i = 0; i < n; ++i) {
-    try {  // no exception may leave the parallel region
-      throw_if_interrupted();
-      const auto index = static_cast<std::size_t>(i);
-      const auto solver = plan.system->make_solver(plan.dt);
-      RandomStream random(plan.seed, plan.purpose, static_cast<std::uint32_t>(index));
-      start_trajectory(*plan.system, *plan.initial, index, random, *solver);
-      work(index, *solver);
-      progress.advance();
-    } catch (...) {
-#pragma omp critical(diagnose_failure)
-      if (!failure) failure = std::current_exception();
-    }
-  }
-  if (failure) std::rethrow_exception(failure);
+  parallel_for(plan.trajectories, thread_count(plan.threads), [&](std::size_t index, std::size_t) {
+    throw_if_interrupted();
+    const auto solver = plan.system->make_solver(plan.dt);
+    RandomStream random(plan.seed, plan.purpose, static_cast<std::uint32_t>(index));
+    start_trajectory(*plan.system, *plan.initial, index, random, *solver);
+    work(index, *solver);
+    progress.advance();
+  });
 }
 
 void check_finite(const DiagnosePlan& plan, std::size_t index, std::size_t step, double value) {

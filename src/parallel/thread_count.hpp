@@ -3,7 +3,7 @@
 namespace mac {
 
 /// The number of threads a user asked for; 0 means OMP_NUM_THREADS where that is set, else all cores that
-/// the process may use.
+/// the process, or the container it runs in, may use.
 int thread_count(int asked);
 
 }  // namespace mac

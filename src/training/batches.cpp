@@ -6,6 +6,8 @@
 #include <mac/random.hpp>
 #include <set>
 
+#include "parallel/parallel_for.hpp"
+
 namespace mac {
 
 namespace {
@@ -148,8 +150,7 @@ void BatchStream::vary(std::size_t step, Batch& batch) const {
   const std::size_t resolved_stride = batch.shape.states * data_.resolved_size(),
                     closure_stride = batch.shape.closures * data_.closure_size();
   const bool share = batch.resolved.size() > (noisy ? worth_threads_noisy : worth_threads);
-#pragma omp parallel for num_threads(threads_) schedule(static) if (share)
-  for (std::size_t i = 0; i < batch.count; ++i) {
+  parallel_for(batch.count, share ? threads_ : 1, [&](std::size_t i, std::size_t) {
     const std::uint32_t stream = sample_stream(first_step_ + step, stage_.batch, i);
     if (stage_.augmentation) {
       RandomStream random(seed_, Purpose::augmentation, stream);
@@ -162,7 +163,7 @@ void BatchStream::vary(std::size_t step, Batch& batch) const {
       RandomStream(seed_, Purpose::noise, stream).normals(values);
       for (double& value : values) value *= noise;
     }
-  }
+  });
 }
 
 }  // namespace mac

@@ -1,6 +1,7 @@
 #include <cmath>
 #include <numeric>
 
+#include "parallel/parallel_for.hpp"
 #include "training/losses.hpp"
 #include "training/normalise.hpp"
 
@@ -34,8 +35,8 @@ class ClosureLoss final : public Loss<T> {
     prepare(dims, gradient != nullptr);
     const Normalisation& scale = context_.normalisation;
 
-#pragma omp parallel for num_threads(context_.threads) schedule(static) if (x_.size() > worth_threads)
-    for (std::size_t b = 0; b < dims.batch; ++b) {
+    const int threads = x_.size() > worth_threads ? context_.threads : 1;
+    parallel_for(dims.batch, threads, [&](std::size_t b, std::size_t) {
       const double* resolved = batch.resolved.data() + b * batch.shape.states * d;
       const double* noise = batch.noise.empty() ? nullptr : batch.noise.data() + b * batch.shape.states * d;
       T* const x = x_.data() + b * rows * d;
@@ -44,13 +45,13 @@ class ClosureLoss final : public Loss<T> {
           const double value = (resolved[row + v] - scale.input_mean[v]) * input_factor_[v];
           x[row + v] = static_cast<T>(noise ? value + noise[row + v] : value);
         }
-    }
+    });
     engine_.forward(parameters, dims, x_.data(), y_.data(), nullptr, nullptr,
                     gradient ? tape_.get() : nullptr);
 
-#pragma omp parallel for num_threads(context_.threads) schedule(static) if (x_.size() > worth_threads)
-    for (std::size_t b = 0; b < dims.batch; ++b)
+    parallel_for(dims.batch, threads, [&](std::size_t b, std::size_t) {
       sums_[b] = relative_ ? relative_errors(batch, b, dims) : squared_errors(batch, b, dims);
+    });
     if (gradient)
       engine_.backward(parameters, dims, x_.data(), nullptr, d_y_.data(), *tape_, {.parameters = gradient});
     return std::accumulate(sums_.begin(), sums_.end(), 0.0);

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <mac/error.hpp>
 
+#include "parallel/parallel_for.hpp"
 #include "training/losses.hpp"
 #include "training/rollout_network.hpp"
 
@@ -90,10 +91,10 @@ class RolloutLoss final : public Loss<T> {
   /// fn(b, t, i) for every chain i = chain(b, t); each window belongs to one thread.
   template <class Function>
   void for_each_chain(const Function& fn) const {
-#pragma omp parallel for num_threads(context_.threads) \
-    schedule(static) if (windows_ * starts_ > worth_threads)
-    for (std::size_t b = 0; b < windows_; ++b)
-      for (std::size_t t = 0; t < starts_; ++t) fn(b, t, network_->chain(b, t));
+    parallel_for(windows_, windows_ * starts_ > worth_threads ? context_.threads : 1,
+                 [&](std::size_t b, std::size_t) {
+                   for (std::size_t t = 0; t < starts_; ++t) fn(b, t, network_->chain(b, t));
+                 });
   }
 
   /// The prediction before that of step s: the chain's own, or for s = 0 that of the chain one state earlier.

@@ -4,6 +4,7 @@
 #include <numeric>
 
 #include "integrators/simd.hpp"
+#include "parallel/parallel_for.hpp"
 
 namespace mac {
 
@@ -155,11 +156,11 @@ void Soap<T>::step(std::span<T> parameters, std::span<const T> gradient, double 
     step.move(parameters[i], step.direction(this->first_moment[i], this->second_moment[i]));
   }
   const bool now = soap_follows(this->steps_taken);
-#pragma omp parallel for num_threads(threads_) schedule(dynamic, 1)
-  for (Matrix& matrix : matrices_) {
+  parallel_for(matrices_.size(), threads_, [&](std::size_t i, std::size_t) {
+    Matrix& matrix = matrices_[i];
     step_matrix(matrix, step, parameters.data() + matrix.offset, gradient.data() + matrix.offset);
     if (now) follow(matrix);
-  }
+  });
 }
 
 template <class T>

@@ -9,12 +9,9 @@
 //   sequence would take too much memory, only the states before segments of kSegment chunks are kept, and the
 //   records of a segment are made again when the backward pass gets there.
 // - Gradients of weights are summed in slots: slot s adds up the groups s, s + slots, ... one after the
-// other, and
-//   the slots are added in ascending order. The number of slots depends on the batch alone, so neither
-//   the number of threads nor their timing changes a bit of the result.
+//   other, and the slots are added in ascending order. The number of slots depends on the batch alone, so
+//   neither the number of threads nor their timing changes a bit of the result.
 #include "network/cpu/engine.hpp"
-
-#include <omp.h>
 
 #include <algorithm>
 #include <cstring>
@@ -23,24 +20,13 @@
 
 #include "network/cpu/decay_rate.hpp"
 #include "network/cpu/tape.hpp"
+#include "parallel/parallel_for.hpp"
 
 namespace mac {
 namespace cpu {
 namespace {
 
 constexpr std::size_t kLargestSlotCount = 16;
-
-/// body(index, thread) for index 0..count-1, on at most `threads` threads
-template <class Body>
-void parallel_for(std::size_t count, int threads, const Body& body) {
-  const int used = static_cast<int>(std::min(count, static_cast<std::size_t>(std::max(threads, 1))));
-  if (used <= 1) {
-    for (std::size_t i = 0; i < count; ++i) body(i, std::size_t{0});
-    return;
-  }
-#pragma omp parallel for num_threads(used) schedule(dynamic, 1)
-  for (std::size_t i = 0; i < count; ++i) body(i, static_cast<std::size_t>(omp_get_thread_num()));
-}
 
 /// sum (count) += numbers
 template <class T>

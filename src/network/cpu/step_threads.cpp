@@ -4,6 +4,7 @@
 #include <mac/network.hpp>
 
 #include "network/cpu/step.hpp"
+#include "parallel/parallel_for.hpp"
 
 namespace mac {
 
@@ -32,10 +33,10 @@ void StepEngine<T>::step(std::size_t batch, const T* x, T* y, T* state, int thre
   const std::size_t tiles = (batch + cpu::kStepTile - 1) / cpu::kStepTile;
   const std::size_t parts = std::min(tiles, static_cast<std::size_t>(std::max(threads, 1)));
   if (parts <= 1) return run(0, batch);
-#pragma omp parallel for num_threads(static_cast <int>(parts)) schedule(static, 1)
-  for (std::size_t part = 0; part < parts; ++part)
+  parallel_for(parts, threads, [&](std::size_t part, std::size_t) {
     run(std::min(batch, tiles * part / parts * cpu::kStepTile),
         std::min(batch, tiles * (part + 1) / parts * cpu::kStepTile));
+  });
 }
 
 template void StepEngine<float>::step(std::size_t, const float*, float*, float*, int) const;
