@@ -1,9 +1,13 @@
 #include "io/hdf5.hpp"
 
+#define XXH_INLINE_ALL
+#include <xxhash.h>
+
 #include <algorithm>
 #include <cstring>
 #include <functional>
 #include <mac/error.hpp>
+#include <map>
 #include <mutex>
 #include <numeric>
 
@@ -11,6 +15,21 @@
 #include "io/input_file.hpp"
 
 namespace mac::h5 {
+
+struct Written {
+  struct Block {
+    std::string dataset;
+    std::vector<std::size_t> start, count;
+    XXH64_hash_t hash;
+  };
+  struct Text {
+    std::string dataset;
+    std::vector<std::string> values;
+  };
+  std::string path;  // where the bytes are
+  std::vector<Block> blocks;
+  std::vector<Text> texts;
+};
 
 namespace {
 
@@ -163,6 +182,54 @@ void read_number(hid_t object, const std::string& where, const std::string& name
   check(H5Aread(attribute.get(), type, value), what, "read");
 }
 
+std::size_t product(const std::vector<std::size_t>& sizes) {
+  return std::accumulate(sizes.begin(), sizes.end(), std::size_t{1}, std::multiplies<>());
+}
+
+/// Some rows of an array that is not compressed, about as much as HDF5 keeps in memory: blocks are written
+/// without reading what is there.
+std::vector<std::size_t> rows_of(std::vector<std::size_t> dims) {
+  constexpr std::size_t most = 131072;  // numbers
+  const std::size_t row = product(dims) / dims[0];
+  dims[0] = std::clamp<std::size_t>(most / row, 1, dims[0]);
+  return dims;
+}
+
+/// "/test/resolved"
+std::string name_of(hid_t object) {
+  std::string name(static_cast<std::size_t>(std::max<ssize_t>(H5Iget_name(object, nullptr, 0), 0)), '\0');
+  H5Iget_name(object, name.data(), name.size() + 1);
+  return name;
+}
+
+XXH64_hash_t hash_of(const double* data, const std::vector<std::size_t>& count) {
+  return XXH3_64bits(data, product(count) * sizeof(double));
+}
+
+/// Throws Error, naming `name`, unless the file holds what was written.
+void read_back(const Written& written, const std::string& name) {
+  try {
+    const File file = File::open(written.path);
+    std::map<std::string, Dataset> datasets;
+    std::vector<double> values;
+    for (const Written::Block& block : written.blocks) {
+      const auto found = datasets.find(block.dataset);
+      const Dataset& dataset =
+          found != datasets.end()
+              ? found->second
+              : datasets.emplace(block.dataset, file.dataset(block.dataset)).first->second;
+      values.resize(product(block.count));
+      dataset.read(block.start, block.count, values.data());
+      if (hash_of(values.data(), block.count) != block.hash) throw Error("{} differs", block.dataset);
+    }
+    for (const Written::Text& text : written.texts)
+      if (file.read_text(text.dataset) != text.values) throw Error("{} differs", text.dataset);
+  } catch (const Error& error) {
+    throw Error("{}: does not hold what was written to it; is the disk full or failing? ({})", name,
+                error.what());
+  }
+}
+
 }  // namespace
 
 Handle::Handle(Handle&& other) noexcept : id_(std::exchange(other.id_, -1)), close_(other.close_) {}
@@ -182,7 +249,8 @@ herr_t Handle::reset() {
   return close_(std::exchange(id_, -1));
 }
 
-Dataset::Dataset(Handle handle, std::string where) : handle_(std::move(handle)), where_(std::move(where)) {
+Dataset::Dataset(Handle handle, std::string where, std::shared_ptr<Written> written)
+    : handle_(std::move(handle)), where_(std::move(where)), written_(std::move(written)) {
   const auto turn = take_turn();
   const Handle space = checked(H5Dget_space(handle_.get()), H5Sclose, where_, "read the shape");
   const int rank = H5Sget_simple_extent_ndims(space.get());
@@ -210,6 +278,7 @@ void Dataset::write(const std::vector<std::size_t>& start, const std::vector<std
   const Handle source(H5Screate_simple(static_cast<int>(extent.size()), extent.data(), nullptr), H5Sclose);
   check(H5Dwrite(handle_.get(), H5T_NATIVE_DOUBLE, source.get(), target.get(), H5P_DEFAULT, data), where_,
         "write");
+  if (written_) written_->blocks.push_back({name_of(handle_.get()), start, count, hash_of(data, count)});
 }
 
 void Dataset::read(const std::vector<std::size_t>& start, const std::vector<std::size_t>& count,
@@ -223,9 +292,8 @@ void Dataset::read(const std::vector<std::size_t>& start, const std::vector<std:
 }
 
 std::vector<double> Dataset::read_all() const {
-  const std::size_t size = std::accumulate(dims_.begin(), dims_.end(), std::size_t{1}, std::multiplies<>());
-  std::vector<double> values(size);
-  if (size > 0) read(std::vector<std::size_t>(dims_.size(), 0), dims_, values.data());
+  std::vector<double> values(product(dims_));
+  if (!values.empty()) read(std::vector<std::size_t>(dims_.size(), 0), dims_, values.data());
   return values;
 }
 
@@ -241,7 +309,8 @@ std::vector<std::string> Dataset::strings_attribute(const std::string& name) con
   return read_strings(handle_.get(), where_, name);
 }
 
-File::File(Handle handle, std::string path) : handle_(std::move(handle)), path_(std::move(path)) {}
+File::File(Handle handle, std::string path, std::shared_ptr<Written> written)
+    : handle_(std::move(handle)), path_(std::move(path)), written_(std::move(written)) {}
 
 File File::create(const std::string& path) { return create(path, path); }
 File File::create(const AtomicFile& target) { return create(target.temporary_path(), target.path()); }
@@ -253,9 +322,11 @@ File File::create(const std::string& path, const std::string& name) {
   // The format of HDF5 1.10 has checksums of its metadata: damage is found, not followed.
   const Handle access(H5Pcreate(H5P_FILE_ACCESS), H5Pclose);
   H5Pset_libver_bounds(access.get(), H5F_LIBVER_V110, H5F_LIBVER_LATEST);
+  // Closing the file closes its datasets: what is read again afterwards comes from the file, not from caches.
+  H5Pset_fclose_degree(access.get(), H5F_CLOSE_STRONG);
   return {checked(H5Fcreate(path.c_str(), H5F_ACC_TRUNC, properties.get(), access.get()), H5Fclose, name,
                   "create this HDF5 file"),
-          name};
+          name, std::make_shared<Written>(Written{path, {}, {}})};
 }
 
 File File::open(const std::string& path) {
@@ -270,6 +341,7 @@ void File::close() {
   const auto turn = take_turn();
   check(H5Fflush(handle_.get(), H5F_SCOPE_LOCAL), path_, "write this file to the end");
   check(handle_.reset(), path_, "close this file");
+  if (written_) read_back(*written_, path_);
 }
 
 bool File::has(const std::string& name) const {
@@ -302,25 +374,32 @@ void File::create_group(const std::string& name) {
           fmt::format("{}: {}", path_, name), "create this group");
 }
 
-Dataset File::create_dataset(const std::string& name, const std::vector<std::size_t>& dims,
-                             const std::vector<std::size_t>& chunk) {
-  const auto turn = take_turn();
+Handle File::create_object(const std::string& name, hid_t type, const std::vector<std::size_t>& dims,
+                           const std::vector<std::size_t>& chunk) const {
   const std::string where = fmt::format("{}: {}", path_, name);
   const auto extent = to_hsize(dims);
   const Handle space = checked(H5Screate_simple(static_cast<int>(extent.size()), extent.data(), nullptr),
                                H5Sclose, where, "describe this dataset");
   const Handle properties(H5Pcreate(H5P_DATASET_CREATE), H5Pclose);
   H5Pset_obj_track_times(properties.get(), false);
-  if (!chunk.empty()) {
-    const auto block = to_hsize(chunk);
+  if (product(dims) > 0) {
+    const auto block = to_hsize(chunk.empty() ? rows_of(dims) : chunk);
     H5Pset_chunk(properties.get(), static_cast<int>(block.size()), block.data());
-    H5Pset_shuffle(properties.get());
-    H5Pset_deflate(properties.get(), deflate_level);
+    if (!chunk.empty()) {
+      H5Pset_shuffle(properties.get());
+      H5Pset_deflate(properties.get(), deflate_level);
+    }
+    H5Pset_fletcher32(properties.get());
   }
-  return {checked(H5Dcreate2(handle_.get(), name.c_str(), H5T_IEEE_F64LE, space.get(), H5P_DEFAULT,
-                             properties.get(), H5P_DEFAULT),
-                  H5Dclose, where, "create this dataset"),
-          where};
+  return checked(
+      H5Dcreate2(handle_.get(), name.c_str(), type, space.get(), H5P_DEFAULT, properties.get(), H5P_DEFAULT),
+      H5Dclose, where, "create this dataset");
+}
+
+Dataset File::create_dataset(const std::string& name, const std::vector<std::size_t>& dims,
+                             const std::vector<std::size_t>& chunk) {
+  const auto turn = take_turn();
+  return {create_object(name, H5T_IEEE_F64LE, dims, chunk), fmt::format("{}: {}", path_, name), written_};
 }
 
 Dataset File::dataset(const std::string& name) const {
@@ -336,18 +415,11 @@ Dataset File::dataset(const std::string& name) const {
 
 void File::write_text(const std::string& name, const std::vector<std::string>& values) {
   const auto turn = take_turn();
-  const std::string where = fmt::format("{}: {}", path_, name);
-  const hsize_t count = values.size();
-  const Handle space =
-      checked(H5Screate_simple(1, &count, nullptr), H5Sclose, where, "describe this dataset");
-  const Handle properties(H5Pcreate(H5P_DATASET_CREATE), H5Pclose);
-  H5Pset_obj_track_times(properties.get(), false);
   const FixedStrings strings(values);
-  const Handle dataset = checked(H5Dcreate2(handle_.get(), name.c_str(), strings.type.get(), space.get(),
-                                            H5P_DEFAULT, properties.get(), H5P_DEFAULT),
-                                 H5Dclose, where, "create this dataset");
+  const Handle dataset = create_object(name, strings.type.get(), {values.size()}, {});
   check(H5Dwrite(dataset.get(), strings.type.get(), H5S_ALL, H5S_ALL, H5P_DEFAULT, strings.bytes.data()),
-        where, "write");
+        fmt::format("{}: {}", path_, name), "write");
+  if (written_) written_->texts.push_back({name, values});
 }
 
 std::vector<std::string> File::read_text(const std::string& name) const {

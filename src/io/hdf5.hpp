@@ -1,12 +1,16 @@
 // A thin, checked layer over the HDF5 C library: handles that close themselves, errors that name file and
 // object, and nothing that depends on the clock, so that equal content gives equal bytes.
 //
+// HDF5 loses a failed write without a word: data wait in its caches, and closing a dataset on a full disk
+// frees them. So a file that was written is read again before it counts as finished, block by block.
+//
 // Threads that call into this file take turns, since not every HDF5 is thread-safe.
 #pragma once
 
 #include <hdf5.h>
 
 #include <cstdint>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -34,10 +38,13 @@ class Handle {
   Close close_ = nullptr;
 };
 
+/// What was written to a file: the blocks of its datasets, each with a hash of its bytes.
+struct Written;
+
 /// A dataset of doubles with any number of axes, read and written by blocks.
 class Dataset {
  public:
-  Dataset(Handle handle, std::string where);
+  Dataset(Handle handle, std::string where, std::shared_ptr<Written> written = nullptr);
 
   const std::vector<std::size_t>& dims() const { return dims_; }
   /// The block that starts at `start` and has `count` elements along each axis.
@@ -55,6 +62,7 @@ class Dataset {
   Handle handle_;
   std::string where_;  // "file: /group/dataset", for messages
   std::vector<std::size_t> dims_;
+  std::shared_ptr<Written> written_;  // of a file that is being written
 };
 
 class File {
@@ -63,7 +71,8 @@ class File {
   static File create(const AtomicFile& target);  // the same at its temporary path; errors name the final one
   static File open(const std::string& path);     // read only; Error if missing or not HDF5
 
-  /// Flushes and closes; Error if not everything reached the file. The destructor closes without a check.
+  /// Of a file that was created: flushes, closes it with all its datasets, and reads it again; Error if not
+  /// everything reached the file. The destructor closes without a check.
   void close();
 
   const std::string& path() const { return path_; }
@@ -71,7 +80,7 @@ class File {
   std::vector<std::string> groups() const;  // directly below the root, by name
 
   void create_group(const std::string& name);
-  /// In compressed chunks of the given shape; contiguous where there is none.
+  /// In compressed chunks of the given shape, or as it is where there is none; every chunk has a checksum.
   Dataset create_dataset(const std::string& name, const std::vector<std::size_t>& dims,
                          const std::vector<std::size_t>& chunk = {});
   Dataset dataset(const std::string& name) const;
@@ -91,11 +100,14 @@ class File {
   std::uint64_t integer_attribute(const std::string& object, const std::string& name) const;
 
  private:
-  File(Handle handle, std::string path);
+  File(Handle handle, std::string path, std::shared_ptr<Written> written = nullptr);
   static File create(const std::string& path, const std::string& name);
   Handle open_object(const std::string& name) const;
+  Handle create_object(const std::string& name, hid_t type, const std::vector<std::size_t>& dims,
+                       const std::vector<std::size_t>& chunk) const;
   Handle handle_;
-  std::string path_;
+  std::string path_;                  // for messages
+  std::shared_ptr<Written> written_;  // of a file that is being written
 };
 
 }  // namespace mac::h5

@@ -58,9 +58,13 @@ class Team {
   Team& operator=(const Team&) = delete;
 
   ~Team() {
+    if (!is_alive()) {  // can be neither joined nor detached
+      static_cast<void>(new std::vector<std::thread>(std::move(helpers_)));
+      return;
+    }
     stopping_ = true;
     wake();
-    for (std::thread& helper : helpers_) is_alive() ? helper.join() : helper.detach();
+    for (std::thread& helper : helpers_) helper.join();
   }
 
   /// Threads do not live on in a forked process.
