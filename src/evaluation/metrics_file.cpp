@@ -4,7 +4,6 @@
 #include <algorithm>
 #include <charconv>
 #include <cmath>
-#include <fstream>
 #include <mac/error.hpp>
 #include <mac/evaluation.hpp>
 #include <nlohmann/json.hpp>
@@ -161,9 +160,7 @@ bool is_json(const std::string& path) { return path.ends_with(".json"); }
 }  // namespace
 
 Evaluation read_metrics(const std::string& path) {
-  require_file(path);
-  std::ifstream stream(path);
-  const Json json = Json::parse(stream, nullptr, false);
+  const Json json = Json::parse(read_file(path), nullptr, false);
   if (json.is_discarded()) throw Error("{}: is not JSON", path);
   const Node root(json, path);
   Evaluation evaluation{Experiment::parse(root.at("experiment").string(), path + " (experiment)"), {}};

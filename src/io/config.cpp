@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <fstream>
 #include <mac/config.hpp>
 #include <mac/error.hpp>
 #include <map>
@@ -147,11 +146,7 @@ ConfigTable ConfigTable::parse(std::string_view text, const std::string& file) {
 }
 
 ConfigTable ConfigTable::read(const std::string& path) {
-  require_file(path);
-  std::ifstream stream(path, std::ios::binary);
-  std::ostringstream text;
-  text << stream.rdbuf();
-  ConfigTable table = parse(text.str(), path);
+  ConfigTable table = parse(read_file(path), path);
   table.node_->file->on_disk = true;
   return table;
 }

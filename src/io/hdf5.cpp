@@ -26,7 +26,8 @@ struct Written {
     std::string dataset;
     std::vector<std::string> values;
   };
-  std::string path;  // where the bytes are
+  std::string path;     // where the bytes are
+  std::string failure;  // why a dataset could not be closed
   std::vector<Block> blocks;
   std::vector<Text> texts;
 };
@@ -208,6 +209,8 @@ XXH64_hash_t hash_of(const double* data, const std::vector<std::size_t>& count) 
 
 /// Throws Error, naming `name`, unless the file holds what was written.
 void read_back(const Written& written, const std::string& name) {
+  if (!written.failure.empty())
+    throw Error("{}: cannot write this file to the end: {}", name, written.failure);
   try {
     const File file = File::open(written.path);
     std::map<std::string, Dataset> datasets;
@@ -260,6 +263,11 @@ Dataset::Dataset(Handle handle, std::string where, std::shared_ptr<Written> writ
   dims_.assign(dims.begin(), dims.end());
   const Handle type = checked(H5Dget_type(handle_.get()), H5Tclose, where_, "read the type");
   if (H5Tget_class(type.get()) != H5T_FLOAT) throw Error("{}: does not hold floating-point numbers", where_);
+}
+
+Dataset::~Dataset() {
+  const auto turn = take_turn();
+  if (written_ && handle_.reset() < 0) written_->failure = reason();
 }
 
 Handle Dataset::select(const std::vector<std::size_t>& start, const std::vector<std::size_t>& count) const {
@@ -326,7 +334,7 @@ File File::create(const std::string& path, const std::string& name) {
   H5Pset_fclose_degree(access.get(), H5F_CLOSE_STRONG);
   return {checked(H5Fcreate(path.c_str(), H5F_ACC_TRUNC, properties.get(), access.get()), H5Fclose, name,
                   "create this HDF5 file"),
-          name, std::make_shared<Written>(Written{path, {}, {}})};
+          name, std::make_shared<Written>(Written{path, {}, {}, {}})};
 }
 
 File File::open(const std::string& path) {
@@ -416,9 +424,10 @@ Dataset File::dataset(const std::string& name) const {
 void File::write_text(const std::string& name, const std::vector<std::string>& values) {
   const auto turn = take_turn();
   const FixedStrings strings(values);
-  const Handle dataset = create_object(name, strings.type.get(), {values.size()}, {});
+  Handle dataset = create_object(name, strings.type.get(), {values.size()}, {});
   check(H5Dwrite(dataset.get(), strings.type.get(), H5S_ALL, H5S_ALL, H5P_DEFAULT, strings.bytes.data()),
         fmt::format("{}: {}", path_, name), "write");
+  check(dataset.reset(), fmt::format("{}: {}", path_, name), "write");
   if (written_) written_->texts.push_back({name, values});
 }
 

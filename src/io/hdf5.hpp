@@ -45,6 +45,9 @@ struct Written;
 class Dataset {
  public:
   Dataset(Handle handle, std::string where, std::shared_ptr<Written> written = nullptr);
+  ~Dataset();  // where closing fails, so does that of the file
+  Dataset(Dataset&&) noexcept = default;
+  Dataset& operator=(Dataset&&) noexcept = default;
 
   const std::vector<std::size_t>& dims() const { return dims_; }
   /// The block that starts at `start` and has `count` elements along each axis.

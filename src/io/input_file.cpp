@@ -3,10 +3,13 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <cerrno>
+#include <cstdio>
 #include <cstring>
 #include <fstream>
 #include <mac/error.hpp>
+#include <memory>
 #include <string>
 
 namespace mac {
@@ -19,6 +22,20 @@ void require_file(const fs::path& path) {
     throw Error("{}: cannot be read: {}", path.string(), std::strerror(errno));
   }
   if (fs::is_directory(path)) throw Error("{}: is a folder, expected a file", path.string());
+  if (!fs::is_regular_file(path)) throw Error("{}: is a device or a pipe, expected a file", path.string());
+}
+
+std::string read_file(const fs::path& path) {
+  require_file(path);
+  // Streams take a failing disk for the end of the file.
+  const std::unique_ptr<std::FILE, int (*)(std::FILE*)> file(std::fopen(path.c_str(), "rbe"), std::fclose);
+  std::string bytes;
+  std::array<char, 1 << 16> buffer;
+  while (file && !std::ferror(file.get()) && !std::feof(file.get()))
+    bytes.append(buffer.data(), std::fread(buffer.data(), 1, buffer.size(), file.get()));
+  if (!file || std::ferror(file.get()))
+    throw Error("{}: cannot be read: {}", path.string(), std::strerror(errno));
+  return bytes;
 }
 
 bool same_file(const fs::path& a, const fs::path& b) {

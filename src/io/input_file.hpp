@@ -3,12 +3,16 @@
 
 #include <filesystem>
 #include <initializer_list>
+#include <string>
 #include <string_view>
 
 namespace mac {
 
-/// Throws Error, naming the file, unless it is there and may be read.
+/// Throws Error, naming the file, unless it is there, may be read, and is no folder, device or pipe.
 void require_file(const std::filesystem::path& path);
+
+/// All bytes of a file; Error, naming it, where it cannot be read to its end.
+std::string read_file(const std::filesystem::path& path);
 
 /// Also when a link leads from one to the other, or when neither is there yet.
 bool same_file(const std::filesystem::path& a, const std::filesystem::path& b);

@@ -30,6 +30,7 @@ std::string hash_file(const fs::path& path) {
   std::vector<char> buffer(1 << 20);
   while (stream.read(buffer.data(), static_cast<std::streamsize>(buffer.size())), stream.gcount() > 0)
     XXH3_128bits_update(state.get(), buffer.data(), static_cast<std::size_t>(stream.gcount()));
+  if (stream.bad()) throw Error("{}: cannot be read to its end", path.string());
   return to_text(XXH3_128bits_digest(state.get()));
 }
 

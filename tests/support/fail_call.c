@@ -1,0 +1,88 @@
+/* A library to preload (LD_PRELOAD): the n-th call of a function on a regular file goes wrong, once.
+ *
+ *   MAC_FAIL_CALL   write (pwrite as well), read (pread as well), fsync, rename or close
+ *   MAC_FAIL_NUMBER which one, from 1
+ *   MAC_FAIL_HOW    ENOSPC, EIO, EINTR, or short: half of the bytes
+ *   MAC_FAIL_UNDER  only files below this folder count
+ *   MAC_FAIL_MARK   this file is made when it happens
+ */
+#define _GNU_SOURCE
+#include <dlfcn.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+static atomic_long calls;
+
+static int is_below(const char* path) {
+  const char* folder = getenv("MAC_FAIL_UNDER");
+  return folder && strncmp(path, folder, strlen(folder)) == 0;
+}
+
+static int counts(int fd) {
+  char link[64], path[PATH_MAX];
+  snprintf(link, sizeof link, "/proc/self/fd/%d", fd);
+  const ssize_t size = readlink(link, path, sizeof path - 1);
+  if (size < 0) return 0;
+  path[size] = '\0';
+  return is_below(path);
+}
+
+/* Whether this call is the one. */
+static int is_due(const char* call) {
+  const char *wanted = getenv("MAC_FAIL_CALL"), *number = getenv("MAC_FAIL_NUMBER");
+  if (!wanted || !number || strcmp(wanted, call) != 0) return 0;
+  if (atomic_fetch_add(&calls, 1) + 1 != atol(number)) return 0;
+  const char* mark = getenv("MAC_FAIL_MARK");
+  if (mark) {
+    int (*real_close)(int) = (int (*)(int))dlsym(RTLD_NEXT, "close");
+    real_close(open(mark, O_CREAT | O_WRONLY, 0600));
+  }
+  return 1;
+}
+
+static int is_short(void) { return strcmp(getenv("MAC_FAIL_HOW"), "short") == 0; }
+
+static int fail(void) {
+  const char* how = getenv("MAC_FAIL_HOW");
+  errno = strcmp(how, "ENOSPC") == 0 ? ENOSPC : strcmp(how, "EINTR") == 0 ? EINTR : EIO;
+  return -1;
+}
+
+#define TRANSFER(name, call, parameters, ...)                                                    \
+  ssize_t name parameters {                                                                             \
+    ssize_t(*real) parameters = (ssize_t(*) parameters)dlsym(RTLD_NEXT, #name);                         \
+    if (!counts(fd) || !is_due(call)) return real(__VA_ARGS__);                                         \
+    if (!is_short() || count < 2) return fail();                                                        \
+    count /= 2;                                                                                         \
+    return real(__VA_ARGS__);                                                                           \
+  }
+
+TRANSFER(write, "write", (int fd, const void* bytes, size_t count), fd, bytes, count)
+TRANSFER(pwrite, "write", (int fd, const void* bytes, size_t count, off_t at), fd, bytes, count, at)
+TRANSFER(pwrite64, "write", (int fd, const void* bytes, size_t count, off_t at), fd, bytes, count, at)
+TRANSFER(read, "read", (int fd, void* bytes, size_t count), fd, bytes, count)
+TRANSFER(pread, "read", (int fd, void* bytes, size_t count, off_t at), fd, bytes, count, at)
+TRANSFER(pread64, "read", (int fd, void* bytes, size_t count, off_t at), fd, bytes, count, at)
+
+int fsync(int fd) {
+  int (*real)(int) = (int (*)(int))dlsym(RTLD_NEXT, "fsync");
+  return counts(fd) && is_due("fsync") ? fail() : real(fd);
+}
+
+int close(int fd) {
+  int (*real)(int) = (int (*)(int))dlsym(RTLD_NEXT, "close");
+  if (!counts(fd) || !is_due("close")) return real(fd);
+  real(fd);
+  return fail();
+}
+
+int rename(const char* from, const char* to) {
+  int (*real)(const char*, const char*) = (int (*)(const char*, const char*))dlsym(RTLD_NEXT, "rename");
+  return is_below(to) && is_due("rename") ? fail() : real(from, to);
+}
