@@ -57,6 +57,7 @@ module mac
   contains
     procedure :: create => state_create
     procedure :: free => state_free
+    procedure :: copy => state_copy
     procedure :: reset => state_reset
     procedure :: save => state_save
     procedure :: restore => state_restore
@@ -281,6 +282,18 @@ contains
     self%n_outputs = other%n_outputs
     call conclude(status, error)
   end subroutine state_assign
+
+  !> Becomes what `from`, a state of the same model and as many columns, is, without an allocation.
+  subroutine state_copy(self, from, stat, errmsg)
+    class(mac_state), intent(inout) :: self
+    class(mac_state), intent(in) :: from
+    integer, intent(out), optional :: stat
+    character(*), intent(inout), optional :: errmsg
+    type(c_error) :: error
+    integer(c_int) :: status
+    status = c_state_copy(from%handle, self%handle, error)
+    call conclude(status, error, stat, errmsg)
+  end subroutine state_copy
 
   subroutine state_reset(self, stat, errmsg)
     class(mac_state), intent(inout) :: self

@@ -130,6 +130,12 @@ module mac_c
       import :: c_ptr
       type(c_ptr), value :: state
     end subroutine
+    function c_state_copy(from, to, error) bind(c, name="mac_state_copy") result(status)
+      import :: c_ptr, c_int, c_error
+      type(c_ptr), value :: from, to
+      type(c_error), intent(inout) :: error
+      integer(c_int) :: status
+    end function
     function c_state_reset(state, error) bind(c, name="mac_state_reset") result(status)
       import :: c_ptr, c_int, c_error
       type(c_ptr), value :: state

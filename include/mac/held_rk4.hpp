@@ -1,16 +1,23 @@
-// The method of a coupled step: classical RK4 for dy/dt = R(y) + C(tau), the closure C given as a straight
-// line over the step.
+// The coupled step, in the one place where it stands: classical RK4 for dy/dt = R(y) + C, of which rollouts,
+// validation, training, the runtime, Python and the CUDA kernels take their steps.
 //
-//   y_i = y + a_i dt k_{i-1},   k_i = R(y_i) + C(a_i dt),   next = y + dt sum_i b_i k_i
+//   y_i = y + a_i dt k_{i-1},   k_i = R(y_i) + C_i,   next = y + dt sum_i b_i k_i
 //   a = (0, 1/2, 1/2, 1),       b = (1/6, 1/3, 1/3, 1/6)
-//   C(f dt) = closure + (f - pivot)(closure - previous)
+//
+//   hold zero, linear    C_i = closure + s_i (closure - previous),   s_i = 0, or a_i - pivot
+//   hold stage           C_i = the network's closure at y_i, from the memory before the step
 //
 // closure and previous are the last two predictions. The pivot is 0 where they are closures at the start of
 // their steps, 1/2 where they are means over them, so that a mean stays a mean.
+//
+// Columns (trajectories, grid columns) step together: arrays are (columns, d) for states, (columns, c) for
+// closures. No column sees another, and the bits don't depend on how many there are.
 #pragma once
 
 #include <cstddef>
+#include <mac/hold.hpp>
 #include <mac/host_device.hpp>
+#include <vector>
 
 namespace mac::held_rk4 {
 
@@ -18,8 +25,11 @@ inline constexpr std::size_t stages = 4;
 MAC_HOST_DEVICE constexpr double a(std::size_t i) { return i == 0 ? 0 : i < 3 ? 0.5 : 1; }
 MAC_HOST_DEVICE constexpr double b(std::size_t i) { return i == 0 || i == 3 ? 1.0 / 6 : 1.0 / 3; }
 
-/// The factor f - pivot of the line at the fraction f of the step.
-MAC_HOST_DEVICE inline double share(double fraction, bool mean) { return fraction - (mean ? 0.5 : 0.0); }
+/// s at the fraction f of the step: f - pivot for the hold linear where there was a prediction before.
+MAC_HOST_DEVICE inline double share(HeldClosure held, bool has_previous, double fraction) {
+  if (held.hold != Hold::linear || !has_previous) return 0;
+  return fraction - (held.target == Target::mean ? 0.5 : 0.0);
+}
 
 /// The line; a share of 0 is the closure held constant and does not look at `previous`.
 MAC_HOST_DEVICE inline double line(double closure, double previous, double share) {
@@ -41,5 +51,60 @@ MAC_HOST_DEVICE inline void finish(std::size_t n, double dt, const double* const
     y[v] += dt * slope;
   }
 }
+
+/// What is coupled: closure j of a column is added to its equation targets[j].
+struct Columns {
+  std::size_t count, d, c;
+  const std::size_t* targets;  // (c)
+};
+
+/// The closure of a stage; `previous` is null where there was none.
+struct StageClosure {
+  const double *closure, *previous;  // (columns, c)
+  double share;
+};
+
+/// y_i and k_i of all stages, in room.state(i) and room.rate(i), (columns, d); the states may share one
+/// array. rhs(i, y_i, k_i) sets k_i = R(y_i) of all columns; closure_at(i, y_i) gives the StageClosure.
+template <class Room, class Rhs, class ClosureAt>
+MAC_HOST_DEVICE void compute_stages(const Columns& of, double dt, const double* y, Room& room, Rhs&& rhs,
+                                    ClosureAt&& closure_at) {
+  for (std::size_t i = 0; i < stages; ++i) {
+    double* const state = room.state(i);
+    double* const rate = room.rate(i);
+    stage_state(i, of.count * of.d, dt, y, i == 0 ? nullptr : room.rate(i - 1), state);
+    rhs(i, static_cast<const double*>(state), rate);
+    const StageClosure at = closure_at(i, static_cast<const double*>(state));
+    for (std::size_t column = 0; column < of.count; ++column)
+      for (std::size_t j = 0; j < of.c; ++j) {
+        const std::size_t k = column * of.c + j;
+        rate[column * of.d + of.targets[j]] +=
+            line(at.closure[k], at.previous ? at.previous[k] : 0, at.share);
+      }
+  }
+}
+
+/// Advances y (columns, d).
+template <class Room, class Rhs, class ClosureAt>
+MAC_HOST_DEVICE void step(const Columns& of, double dt, Room& room, Rhs&& rhs, ClosureAt&& closure_at,
+                          double* y) {
+  compute_stages(of, dt, y, room, rhs, closure_at);
+  finish(of.count * of.d, dt, {room.rate(0), room.rate(1), room.rate(2), room.rate(3)}, y);
+}
+
+/// Room of a step on the host: the states of the stages are one array, their rates four.
+class StageArrays {
+ public:
+  explicit StageArrays(std::size_t n = 0) { resize(n); }
+  void resize(std::size_t n) {
+    state_.resize(n);
+    rates_.resize(stages * n);
+  }
+  double* state(std::size_t) { return state_.data(); }
+  double* rate(std::size_t i) { return rates_.data() + i * state_.size(); }
+
+ private:
+  std::vector<double> state_, rates_;  // (n), (stages, n)
+};
 
 }  // namespace mac::held_rk4

@@ -106,6 +106,9 @@ MAC_API mac_status mac_model_normalisation(const mac_model* model, double* input
 MAC_API mac_status mac_state_create(const mac_model* model, size_t columns, mac_state** state,
                                     mac_error* error);
 MAC_API mac_status mac_state_clone(const mac_state* state, mac_state** clone, mac_error* error);
+/* Makes `to` what `from` is, without an allocation; both are of one model, precision and number of columns.
+ */
+MAC_API mac_status mac_state_copy(const mac_state* from, mac_state* to, mac_error* error);
 MAC_API void mac_state_free(mac_state* state);                          /* null is allowed */
 MAC_API mac_status mac_state_reset(mac_state* state, mac_error* error); /* as newly created */
 MAC_API size_t mac_state_columns(const mac_state* state);               /* 0 for null */

@@ -16,7 +16,7 @@
 #pragma once
 
 #include <filesystem>
-#include <mac/coupling.hpp>
+#include <mac/hold.hpp>
 #include <mac/network.hpp>
 #include <mac/precision.hpp>
 #include <mac/safetensors.hpp>

@@ -7,6 +7,7 @@
 
 #include <mac/coupling.hpp>
 #include <mac/data.hpp>
+#include <mac/precision.hpp>
 #include <memory>
 #include <optional>
 #include <string>
@@ -53,6 +54,8 @@ class ClosureModel {
   virtual ~ClosureModel() = default;
   virtual std::string name() const = 0;
   virtual HeldClosure held() const = 0;
+  /// What a network computes in; none for other models.
+  virtual std::optional<Precision> precision() const { return std::nullopt; }
   /// The closure of trajectories first, first+1, ... of the split.
   virtual std::unique_ptr<ClosureGroup> start(const DataSplit& split, std::size_t first,
                                               std::size_t count) const = 0;
@@ -69,11 +72,13 @@ std::unique_ptr<ClosureModel> make_markov();
 std::unique_ptr<ClosureModel> make_exact(HeldClosure held);
 
 /// A network in tandem with the reduced equations; its memory is one recurrent state per trajectory. `name`
-/// is the model's name in files and tables.
+/// is the model's name in files and tables. It computes in the precision of its file, unless another is
+/// given.
 std::unique_ptr<ClosureModel> make_network_closure(const Model& model, const std::string& name,
-                                                   HeldClosure held);
-/// The same on the CUDA device, network and reduced equations in one kernel; within rounding of the CPU's.
-/// Throws Error without a device, UsageError for the hold stage.
+                                                   HeldClosure held,
+                                                   std::optional<Precision> precision = std::nullopt);
+/// The same on the CUDA device in float32, network and reduced equations in one kernel; within rounding of
+/// the CPU's. Throws Error without a device, UsageError for the hold stage.
 std::unique_ptr<ClosureModel> make_device_network_closure(const Model& model, const std::string& name,
                                                           HeldClosure held);
 
@@ -114,6 +119,7 @@ struct RolloutFile {
   HeldClosure held;
   Experiment experiment;
   std::vector<RolloutSplit> splits;
+  std::optional<Precision> precision = std::nullopt;  // of a network; none where the file does not say
   static RolloutFile open(const std::string& path);
 };
 

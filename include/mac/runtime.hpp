@@ -67,8 +67,13 @@ struct Close {
 using mac::Precision;
 static_assert(static_cast<int>(Precision::float32) == MAC_FLOAT32 &&
               static_cast<int>(Precision::float64) == MAC_FLOAT64);
-enum class Hold { zero = MAC_HOLD_ZERO, linear = MAC_HOLD_LINEAR, stage = MAC_HOLD_STAGE };
-enum class Target { instant = MAC_TARGET_INSTANT, mean = MAC_TARGET_MEAN };
+using mac::Hold;
+static_assert(static_cast<int>(Hold::zero) == MAC_HOLD_ZERO &&
+              static_cast<int>(Hold::linear) == MAC_HOLD_LINEAR &&
+              static_cast<int>(Hold::stage) == MAC_HOLD_STAGE);
+using mac::Target;
+static_assert(static_cast<int>(Target::instant) == MAC_TARGET_INSTANT &&
+              static_cast<int>(Target::mean) == MAC_TARGET_MEAN);
 
 /// Distances in elements between components of a column, and between columns.
 struct Stride {
@@ -210,6 +215,10 @@ class State {
     detail::call(mac_closure_at, get(), static_cast<mac_hold>(hold), fraction, closure.data());
   }
 
+  /// Becomes what `from`, a state of the same model and as many columns, is; does not allocate.
+  void copy(const State& from) {
+    detail::call(mac_state_copy, static_cast<const mac_state*>(from.get()), get());
+  }
   void reset() { detail::call(mac_state_reset, get()); }
   std::vector<std::byte> save() const {
     std::vector<std::byte> buffer(mac_state_bytes(get()));
@@ -238,32 +247,27 @@ class State {
 
 inline State Model::state(std::size_t columns) const { return State(*this, columns); }
 
-/// How a CoupledStepper couples; what is left empty is as the model says.
+/// How a Coupling couples; what is left empty is as the model says.
 struct CouplingOptions {
   std::size_t columns = 1;
-  std::optional<Hold> hold = std::nullopt;  // zero or linear
-  std::vector<std::size_t> targets = {};    // closure component j is added to equation targets[j]
+  std::optional<Hold> hold = std::nullopt;
+  std::vector<std::size_t> targets = {};  // closure component j is added to equation targets[j]
 };
 
-/// Advances a right-hand side together with the closure, by classical RK4 (mac/held_rk4.hpp): the arithmetic,
-/// and so the bits, of `mac rollout`. Rhs is called as rhs(y, dydt) or rhs(t, y, dydt) with spans of one
-/// column (inputs). dt is the model's closure step, where its file says. A step does not allocate.
-template <class Rhs>
-class CoupledStepper {
+/// The coupled step of a batch of columns (mac/held_rk4.hpp), all of it but the memory, which is a State.
+/// Arrays are (columns, inputs) and (columns, outputs). A step does not allocate.
+class Coupling {
  public:
-  CoupledStepper(const Model& model, double dt, Rhs rhs, const CouplingOptions& options = {})
-      : state_(model, options.columns),
-        dt_(dt),
-        rhs_(std::move(rhs)),
-        hold_(options.hold.value_or(model.hold())),
-        mean_(model.target() == Target::mean),
+  /// dt is the model's closure step, where its file says.
+  Coupling(const Model& model, double dt, const CouplingOptions& options = {})
+      : dt_(dt),
+        held_{options.hold.value_or(model.hold()), model.target()},
+        columns_(options.columns),
+        inputs_(model.inputs()),
         targets_(options.targets),
         closure_(options.columns * model.outputs()),
         previous_(closure_.size()),
-        stage_(model.inputs()),
-        rates_(held_rk4::stages * model.inputs()) {
-    if (hold_ == Hold::stage)
-      throw Error(MAC_INVALID_ARGUMENT, "a CoupledStepper has the holds zero and linear, not stage");
+        room_(options.columns * model.inputs()) {
     if (!(dt > 0)) throw Error(MAC_INVALID_ARGUMENT, "dt is " + std::to_string(dt) + ": expected > 0");
     if (const auto step = model.closure_step(); step && std::abs(dt - *step) > 1e-9 * *step)
       throw Error(MAC_INVALID_ARGUMENT, "dt is " + std::to_string(dt) +
@@ -279,20 +283,89 @@ class CoupledStepper {
       if (target >= model.inputs())
         throw Error(MAC_INVALID_ARGUMENT, "closure target " + std::to_string(target) + " is beyond the " +
                                               std::to_string(model.inputs()) + " variables of a column");
+    if (held_.hold != Hold::stage) return;
+    if (held_.target == Target::mean)
+      throw Error(
+          MAC_INVALID_ARGUMENT,
+          "the model predicts step means, which are not closures at a stage: use the hold zero or linear");
+    before_.emplace(model, columns_);
+    of_stage_.emplace(model, columns_);
   }
+
+  /// Goes on with a state that was restored, or that others stepped.
+  void resume(const State& state) {
+    if (state.steps() > 0) state.closure_at(Hold::zero, 0, closure_);
+  }
+
+  /// closure() at y; the state goes one step on.
+  void predict(State& state, std::span<const double> y) {
+    if (before_) before_->copy(state);
+    state.step(y, previous_);
+    std::swap(closure_, previous_);
+    has_previous_ = state.steps() > 1;
+  }
+
+  /// y from t to t + dt, after predict(). rhs(t, y, dydt) is that of all columns at once, on spans.
+  template <class Rhs>
+  void advance(double t, Rhs&& rhs, std::span<double> y) {
+    const std::size_t n = columns_ * inputs_;
+    detail::expect_size("y", y.size(), n);
+    held_rk4::step(
+        {columns_, inputs_, targets_.size(), targets_.data()}, dt_, room_,
+        [&](std::size_t i, const double* at, double* rate) {
+          rhs(t + held_rk4::a(i) * dt_, std::span<const double>(at, n), std::span<double>(rate, n));
+        },
+        [&](std::size_t i, const double* at) -> held_rk4::StageClosure {
+          if (!before_ || i == 0)
+            return {closure_.data(), previous_.data(), held_rk4::share(held_, has_previous_, held_rk4::a(i))};
+          of_stage_->copy(*before_);
+          of_stage_->step({at, n}, previous_);  // which the hold stage has no other use for
+          return {previous_.data(), nullptr, 0};
+        },
+        y.data());
+  }
+
+  /// The last prediction.
+  std::span<const double> closure() const { return closure_; }
+  Hold hold() const { return held_.hold; }
+  double dt() const { return dt_; }
+
+ private:
+  double dt_;
+  HeldClosure held_;
+  std::size_t columns_, inputs_;
+  std::vector<std::size_t> targets_;
+  std::vector<double> closure_, previous_;  // (columns, outputs)
+  bool has_previous_ = false;
+  held_rk4::StageArrays room_;
+  std::optional<State> before_, of_stage_;  // hold stage: the memory before the step, and that of a stage
+};
+
+/// Advances a right-hand side together with the closure: the arithmetic, and so the bits, of `mac rollout`.
+/// Rhs is called as rhs(y, dydt) or rhs(t, y, dydt) with spans of one column (inputs).
+template <class Rhs>
+class CoupledStepper {
+ public:
+  CoupledStepper(const Model& model, double dt, Rhs rhs, const CouplingOptions& options = {})
+      : state_(model, options.columns), coupling_(model, dt, options), rhs_(std::move(rhs)) {}
 
   /// y (columns, inputs) from t to t + dt.
   void step(std::span<double> y, double t = 0) {
-    const std::size_t n = state_.inputs();
-    state_.step(y, previous_);
-    std::swap(closure_, previous_);
-    for (std::size_t j = 0; j < state_.columns(); ++j) advance(j, t, y.subspan(j * n, n));
+    coupling_.predict(state_, y);
+    coupling_.advance(
+        t,
+        [&](double at, std::span<const double> states, std::span<double> rates) {
+          const std::size_t n = state_.inputs();
+          for (std::size_t k = 0; k < states.size(); k += n)
+            evaluate(at, states.subspan(k, n), rates.subspan(k, n));
+        },
+        y);
   }
 
   /// The closure (columns, outputs) of the last step.
-  std::span<const double> closure() const { return closure_; }
-  Hold hold() const { return hold_; }
-  double dt() const { return dt_; }
+  std::span<const double> closure() const { return coupling_.closure(); }
+  Hold hold() const { return coupling_.hold(); }
+  double dt() const { return coupling_.dt(); }
   std::uint64_t steps() const { return state_.steps(); }
 
   // The memory, to save and restore beside y; a restored stepper goes on bit for bit.
@@ -300,27 +373,11 @@ class CoupledStepper {
   std::vector<std::byte> save() const { return state_.save(); }
   void restore(std::span<const std::byte> saved) {
     state_.restore(saved);
-    if (state_.steps() > 0) state_.closure_at(Hold::zero, 0, closure_);
+    coupling_.resume(state_);
   }
   void reset() { state_.reset(); }
 
  private:
-  void advance(std::size_t column, double t, std::span<double> y) {
-    const std::size_t n = y.size(), outputs = state_.outputs();
-    const double* closure = closure_.data() + column * outputs;
-    const double* previous = previous_.data() + column * outputs;
-    const bool line = hold_ == Hold::linear && state_.steps() > 1;
-    const auto rate = [&](std::size_t i) { return std::span(rates_).subspan(i * n, n); };
-    for (std::size_t i = 0; i < held_rk4::stages; ++i) {
-      held_rk4::stage_state(i, n, dt_, y.data(), i == 0 ? nullptr : rate(i - 1).data(), stage_.data());
-      evaluate(t + held_rk4::a(i) * dt_, stage_, rate(i));
-      const double share = line ? held_rk4::share(held_rk4::a(i), mean_) : 0;
-      for (std::size_t j = 0; j < outputs; ++j)
-        rate(i)[targets_[j]] += held_rk4::line(closure[j], previous[j], share);
-    }
-    held_rk4::finish(n, dt_, {rate(0).data(), rate(1).data(), rate(2).data(), rate(3).data()}, y.data());
-  }
-
   void evaluate(double t, std::span<const double> y, std::span<double> dydt) {
     if constexpr (std::is_invocable_v<Rhs&, double, std::span<const double>, std::span<double>>)
       rhs_(t, y, dydt);
@@ -329,13 +386,8 @@ class CoupledStepper {
   }
 
   State state_;
-  double dt_;
+  Coupling coupling_;
   Rhs rhs_;
-  Hold hold_;
-  bool mean_;
-  std::vector<std::size_t> targets_;
-  std::vector<double> closure_, previous_;  // (columns, outputs)
-  std::vector<double> stage_, rates_;       // (inputs), (stages, inputs)
 };
 
 }  // namespace mac::runtime

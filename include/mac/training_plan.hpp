@@ -2,7 +2,7 @@
 #pragma once
 
 #include <cstdint>
-#include <mac/coupling.hpp>
+#include <mac/hold.hpp>
 #include <mac/network.hpp>
 #include <mac/precision.hpp>
 #include <optional>
@@ -13,6 +13,7 @@
 namespace mac {
 
 class ConfigTable;
+class System;
 struct DataPlan;
 
 /// What is compared with the data: the predicted closure, or the resolved variables one or several coupled

@@ -12,7 +12,7 @@ void add_rollout(CLI::App& program) {
     Common common;
     ModelRequest request;
     RolloutOptions rollout;
-    std::string data, output, hold, target, device = "cpu";
+    std::string data, output, hold, target, precision, device = "cpu";
     double to = 0;
   };
   const auto options = std::make_shared<Options>();
@@ -55,6 +55,7 @@ void add_rollout(CLI::App& program) {
       ->type_name("TIME");
   command->add_flag("--time-steps", options->rollout.time_steps,
                     "Record the wall time of every step in the file");
+  add_precision(*command, options->precision);
   command->add_option("--device", options->device, "Where a network is rolled out: cpu (default) or cuda")
       ->check(CLI::IsMember({"cpu", "cuda"}))
       ->type_name("DEVICE");
@@ -62,6 +63,7 @@ void add_rollout(CLI::App& program) {
   command->callback([options, to] {
     if (!options->hold.empty()) options->request.hold = hold_from(options->hold);
     if (!options->target.empty()) options->request.target = target_from(options->target);
+    if (!options->precision.empty()) options->request.precision = precision_from(options->precision);
     if (to->count() > 0) options->rollout.to = options->to;
     options->rollout.threads = options->common.threads;
     options->rollout.quiet = options->common.quiet;

@@ -5,6 +5,7 @@
 #include <mac/error.hpp>
 #include <mac/network.hpp>
 
+#include "network/normaliser.hpp"
 #include "parallel/thread_count.hpp"
 #include "rollout/open_model.hpp"
 
@@ -73,7 +74,7 @@ MemoryResponse memory_response(const Model& model, const DataFile& data, const M
   const Samples samples = choose_samples(split, step, options);
   const std::size_t d = model.shape.d_in, c = model.shape.d_out, lags = samples.lags;
   const std::size_t n = std::min(options.trajectories, split.trajectories());
-  const Normalisation& scale = model.normalisation;
+  const Normalisers normalisers(model.normalisation);
 
   MemoryResponse result{system.closure_names(),
                         system.resolved_names(),
@@ -100,7 +101,7 @@ MemoryResponse memory_response(const Model& model, const DataFile& data, const M
     for (std::size_t k = 0; k < x.size(); ++k) {
       const std::size_t i = k % d;
       result.resolved_rms[i] += x[k] * x[k] / static_cast<double>(n * times);
-      x[k] = (x[k] - scale.input_mean[i]) / scale.input_scale[i];
+      x[k] = normalisers.input.to_network(i, x[k]);
     }
     for (const std::size_t t : samples.times) {
       const std::size_t first = t + 1 - lags;
@@ -118,8 +119,8 @@ MemoryResponse memory_response(const Model& model, const DataFile& data, const M
       for (std::size_t l = 0; l < lags; ++l)
         for (std::size_t j = 0; j < c; ++j)
           for (std::size_t i = 0; i < d; ++i) {
-            const double k =
-                gradient[(j * lags + lags - 1 - l) * d + i] * scale.output_scale[j] / scale.input_scale[i];
+            const double k = gradient[(j * lags + lags - 1 - l) * d + i] * normalisers.output.scale(j) *
+                             normalisers.input.factor(i);
             result.mean[(l * c + j) * d + i] += k / static_cast<double>(result.samples);
             result.rms[(l * c + j) * d + i] += k * k / static_cast<double>(result.samples);
           }

@@ -130,8 +130,8 @@ Normalisation read_normalisation(MetadataReader& reader, const NetworkShape& sha
                                     {"output_scale", &output_scale}})
     if (!*values) reader.fail(key, "is missing while the rest of the normalisation is there");
   for (const auto& [key, values] : {std::pair{"input_scale", &input_scale}, {"output_scale", &output_scale}})
-    if (std::ranges::any_of(**values, [](double scale) { return scale <= 0; }))
-      reader.fail(key, "has a scale that is not positive");
+    if (std::ranges::any_of(**values, [](double scale) { return scale <= 0 || !std::isfinite(1 / scale); }))
+      reader.fail(key, "has a scale that is not positive, or too small to divide by");
   return {*input_mean, *input_scale, *output_mean, *output_scale};
 }
 

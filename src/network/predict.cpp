@@ -5,6 +5,7 @@
 #include <mac/error.hpp>
 #include <mac/progress.hpp>
 
+#include "network/normaliser.hpp"
 #include "parallel/thread_count.hpp"
 
 namespace mac {
@@ -34,7 +35,7 @@ class Predictor::Typed final : public Impl {
  public:
   Typed(const Model& model, const PredictOptions& options)
       : shape_(model.shape),
-        normalisation_(model.normalisation),
+        normalisers_(model.normalisation),
         parameters_(parameters_as<T>(model)),
         threads_(thread_count(options.threads)),
         times_(options.mode == ModeChoice::step ? 1 : times_per_piece) {
@@ -69,8 +70,7 @@ class Predictor::Typed final : public Impl {
       for (std::size_t t = time; t < time + times; ++t)
         for (std::size_t i = 0; i < shape_.d_in; ++i)
           piece_x_.push_back(
-              static_cast<T>((x[(b * dims.time + t) * shape_.d_in + i] - normalisation_.input_mean[i]) /
-                             normalisation_.input_scale[i]));
+              static_cast<T>(normalisers_.input.to_network(i, x[(b * dims.time + t) * shape_.d_in + i])));
   }
 
   void advance(SequenceDims piece) {
@@ -95,12 +95,12 @@ class Predictor::Typed final : public Impl {
           if (!std::isfinite(*value))
             throw Error("the network's output is {} in sample {} at time index {}", *value, b, t);
           y[(b * dims.time + t) * shape_.d_out + i] =
-              static_cast<double>(*value++) * normalisation_.output_scale[i] + normalisation_.output_mean[i];
+              normalisers_.output.to_physical(i, static_cast<double>(*value++));
         }
   }
 
   NetworkShape shape_;
-  Normalisation normalisation_;
+  Normalisers normalisers_;
   std::vector<T> parameters_;
   int threads_;
   std::size_t times_;  // in one piece

@@ -4,6 +4,7 @@
 #include <nlohmann/json.hpp>
 
 #include "io/atomic_file.hpp"
+#include "network/normaliser.hpp"
 #include "network/parameters.hpp"
 #include "onnx/graph.hpp"
 
@@ -93,8 +94,10 @@ class NetworkGraph {
     const Normalisation& n = model_.normalisation;
     const Value centred =
         graph_.add("Sub", {resolved, graph_.constant("input_mean", {shape_.d_in}, n.input_mean)});
-    const Value scaled =
-        graph_.add("Div", {centred, graph_.constant("input_scale", {shape_.d_in}, n.input_scale)});
+    const Normalisers normalisers(n);
+    std::vector<double> factor;
+    for (std::size_t i = 0; i < shape_.d_in; ++i) factor.push_back(normalisers.input.factor(i));
+    const Value scaled = graph_.add("Mul", {centred, graph_.constant("input_factor", {shape_.d_in}, factor)});
     return cast(scaled, ElementType::float32);
   }
   void physical(const Value& output) {

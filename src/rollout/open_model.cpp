@@ -22,8 +22,13 @@ std::unique_ptr<ClosureModel> open_network(const ModelRequest& request, const Da
   if (const auto own = model.provenance.find("name"); name.empty() && own != model.provenance.end())
     name = own->second;
   if (name.empty()) name = std::filesystem::path(request.model).stem().string();
-  return request.on_device ? make_device_network_closure(model, name, held)
-                           : make_network_closure(model, name, held);
+  if (!request.on_device) return make_network_closure(model, name, held, request.precision);
+  if (request.precision.value_or(model.precision()) == Precision::float64)
+    throw UsageError(
+        "{}: is rolled out in float64, on a CUDA device in float32: use --precision float32, "
+        "or --device cpu",
+        request.model);
+  return make_device_network_closure(model, name, held);
 }
 
 }  // namespace
@@ -55,6 +60,7 @@ std::unique_ptr<ClosureModel> open_model(const ModelRequest& request, const Data
   const bool network = std::filesystem::exists(request.model) && !is_baseline(request.model);
   if (request.on_device && !network)
     throw UsageError("{}: only networks are rolled out on a CUDA device: use --device cpu", request.model);
+  if (request.precision && !network) throw UsageError("{}: only networks have a --precision", request.model);
   if (request.target && request.model != "exact")
     throw UsageError("{}: only exact has a --target; a model predicts what it was trained for",
                      request.model);

@@ -8,11 +8,12 @@
 namespace mac {
 
 struct ModelRequest {
-  std::string model;             // "markov", "exact", or a model file
-  std::string name;              // in files and tables; empty: the model's own
-  std::optional<Hold> hold;      // default: the model's own
-  std::optional<Target> target;  // exact only
-  bool on_device = false;        // networks only: roll out on the CUDA device
+  std::string model;                                  // "markov", "exact", or a model file
+  std::string name;                                   // in files and tables; empty: the model's own
+  std::optional<Hold> hold;                           // default: the model's own
+  std::optional<Target> target;                       // exact only
+  std::optional<Precision> precision = std::nullopt;  // networks only; default: that of the file
+  bool on_device = false;                             // networks only: roll out on the CUDA device
 };
 
 /// Throws UsageError if the model does not fit the data: another system, other variables, another step.

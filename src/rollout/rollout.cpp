@@ -161,8 +161,10 @@ RolloutFile open_earlier(const std::string& path, const ClosureModel& model, con
   RolloutFile earlier = RolloutFile::open(path);
   if (earlier.model != model.name())
     throw UsageError("{}: is a rollout of {}, which {} cannot continue", path, earlier.model, model.name());
-  if (earlier.held.hold != model.held().hold || earlier.held.target != model.held().target)
-    throw UsageError("{}: was rolled out with another hold or target", path);
+  if (earlier.held != model.held()) throw UsageError("{}: was rolled out with another hold or target", path);
+  if (earlier.precision && earlier.precision != model.precision())
+    throw UsageError("{}: was rolled out in {}, which another precision cannot continue", path,
+                     to_string(*earlier.precision));
   if (earlier.experiment.config.text() != data.experiment().config.text())
     throw UsageError("{}: was rolled out on another data set than {}", path, data.path());
   return earlier;
@@ -243,6 +245,7 @@ void rollout(const ClosureModel& model, const DataFile& data, const std::string&
   file.set_attribute("/", "model", model.name());
   file.set_attribute("/", "hold", std::string(to_string(model.held().hold)));
   file.set_attribute("/", "target", std::string(to_string(model.held().target)));
+  if (model.precision()) file.set_attribute("/", "precision", std::string(to_string(*model.precision())));
   {
     Progress progress(fmt::format("rolling out {}", model.name()), total, options.quiet);
     for (const SplitTask& task : tasks) {

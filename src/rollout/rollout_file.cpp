@@ -81,6 +81,8 @@ RolloutFile RolloutFile::open(const std::string& path) {
   const HeldClosure held{hold_from(file.string_attribute("/", "hold")),
                          target_from(file.string_attribute("/", "target"))};
   RolloutFile rollout{path, file.string_attribute("/", "model"), held, std::move(experiment), {}};
+  if (file.has_attribute("/", "precision"))
+    rollout.precision = precision_from(file.string_attribute("/", "precision"));
   const System& system = *rollout.experiment.system;
   const std::size_t d = system.resolved_size(), c = system.closure_size();
   for (const SplitPlan& plan : rollout.experiment.data.splits) {

@@ -99,12 +99,6 @@ mac_status step(const char* function, mac_state* state, Field<const U> y, Field<
   });
 }
 
-/// Row-major: (columns, components).
-template <class U>
-Field<U> rows(U* data, std::size_t components) {
-  return {data, 1, static_cast<std::ptrdiff_t>(components)};
-}
-
 mac_status closure_at(const char* function, const mac_state* state, mac_hold hold, double fraction,
                       const Field<double>& closure, mac_error* error) noexcept {
   return guarded(error, MAC_INTERNAL_ERROR, [&] {
@@ -252,6 +246,14 @@ mac_status mac_state_clone(const mac_state* state, mac_state** clone, mac_error*
     require(state, "mac_state_clone", "state");
     require(clone, "mac_state_clone", "clone");
     *clone = new mac_state{state->own->clone()};
+  });
+}
+
+mac_status mac_state_copy(const mac_state* from, mac_state* to, mac_error* error) {
+  return guarded(error, MAC_INTERNAL_ERROR, [&] {
+    require(from, "mac_state_copy", "from");
+    require(to, "mac_state_copy", "to");
+    to->own->copy(*from->own);
   });
 }
 

@@ -37,6 +37,7 @@ std::uint64_t identity(const Model& model) {
 RuntimeModel::RuntimeModel(const Safetensors& tensors, std::optional<Precision> precision)
     : file(tensors.file()),
       model(model_from(tensors)),
+      normalisers(model.normalisation),
       held(model.held.value_or(HeldClosure{})),
       closure_targets(find_closure_targets(model)),
       metadata(tensors.metadata()),

@@ -9,11 +9,14 @@
 #include <string>
 #include <variant>
 
+#include "network/normaliser.hpp"
+
 namespace mac {
 
 struct RuntimeModel {
   std::string file;  // for messages
   Model model;
+  Normalisers normalisers;
   HeldClosure held;
   std::vector<std::size_t> closure_targets;  // (outputs); empty: not known
   std::map<std::string, std::string> metadata;

@@ -6,7 +6,6 @@
 #include <mac/held_rk4.hpp>
 #include <type_traits>
 
-#include "network/cpu/aligned.hpp"
 #include "runtime/hash.hpp"
 
 namespace mac {
@@ -49,17 +48,13 @@ class StateOf final : public RuntimeState {
   StateOf(std::shared_ptr<const RuntimeModel> model, std::size_t columns)
       : RuntimeState(std::move(model), columns),
         engine_(std::get<StepEngine<T>>(model_->engine)),
-        memory_(columns * engine_.state_size()),
-        x_(columns * engine_.shape().d_in),
-        c_(columns * engine_.shape().d_out),
-        scratch_(cpu::aligned_array<T>(engine_.scratch_size())) {}
+        network_(engine_, model_->normalisers, columns),
+        memory_(columns * engine_.state_size()) {}
   StateOf(const StateOf& other)
       : RuntimeState(other),
         engine_(other.engine_),
-        memory_(other.memory_),
-        x_(other.x_.size()),
-        c_(other.c_.size()),
-        scratch_(cpu::aligned_array<T>(engine_.scratch_size())) {}
+        network_(engine_, model_->normalisers, columns_),
+        memory_(other.memory_) {}
 
   std::unique_ptr<RuntimeState> clone() const override { return std::make_unique<StateOf>(*this); }
 
@@ -72,31 +67,19 @@ class StateOf final : public RuntimeState {
   bool memory_finite(std::span<const std::byte> memory) const override { return all_finite<T>(memory); }
 
  private:
-  //   x = (y - input_mean) / input_scale,   C = output_mean + output_scale * network(x, memory)
   template <class U>
   void advance(const Field<const U>& y, const Field<U>& closure) {
-    const Normalisation& n = model_->model.normalisation;
-    const std::size_t inputs = n.input_mean.size(), outputs = n.output_mean.size();
-    bool finite = true;
-    for (std::size_t j = 0; j < columns_; ++j)
-      for (std::size_t i = 0; i < inputs; ++i) {
-        const double normal = (static_cast<double>(y.at(i, j)) - n.input_mean[i]) / n.input_scale[i];
-        const T x = static_cast<T>(normal);
-        finite = finite && std::isfinite(x);
-        x_[j * inputs + i] = x;
-      }
-    if (!finite) refuse_input(y);
-
-    engine_.step(columns_, x_.data(), c_.data(), memory_.data(), scratch_.get());
+    if (!network_.take(y)) refuse_input(y);
+    network_.step(memory_.data());
     std::swap(closure_, previous_);
     ++steps_;
-    for (std::size_t j = 0; j < columns_; ++j)
-      for (std::size_t i = 0; i < outputs; ++i) {
-        const double value = n.output_mean[i] + n.output_scale[i] * static_cast<double>(c_[j * outputs + i]);
-        finite = finite && std::isfinite(static_cast<U>(value));
-        closure_[j * outputs + i] = value;
-        closure.at(i, j) = static_cast<U>(value);
-      }
+    bool finite = true;
+    double* next = closure_.data();
+    network_.give([&](std::size_t i, std::size_t j, double value) {
+      finite = finite && std::isfinite(static_cast<U>(value));
+      *next++ = value;
+      closure.at(i, j) = static_cast<U>(value);
+    });
     if (!finite) report_closure(closure);
   }
 
@@ -104,7 +87,8 @@ class StateOf final : public RuntimeState {
   [[noreturn]] void refuse_input(const Field<const U>& y) const {
     const std::size_t inputs = engine_.shape().d_in;
     const auto bad = static_cast<std::size_t>(
-        std::ranges::find_if_not(x_, [](T x) { return std::isfinite(x); }) - x_.begin());
+        std::ranges::find_if_not(network_.input(), [](T x) { return std::isfinite(x); }) -
+        network_.input().begin());
     const std::size_t j = bad / inputs, i = bad % inputs;
     const double value = static_cast<double>(y.at(i, j));
     throw NotFinite("the input is {} in column {}, {}{}", value, j,
@@ -125,9 +109,8 @@ class StateOf final : public RuntimeState {
   }
 
   const StepEngine<T>& engine_;
+  NetworkColumns<T> network_;
   std::vector<T> memory_;  // (columns, state_size)
-  std::vector<T> x_, c_;   // (columns, inputs), (columns, outputs), normalised
-  cpu::AlignedArray<T> scratch_;
 };
 
 }  // namespace
@@ -140,11 +123,23 @@ RuntimeState::RuntimeState(std::shared_ptr<const RuntimeModel> model, std::size_
 
 void RuntimeState::closure_at(Hold hold, double fraction, const Field<double>& out) const {
   const std::size_t outputs = model_->model.shape.d_out;
-  const bool line = hold == Hold::linear && steps_ > 1;
-  const double share = line ? held_rk4::share(fraction, model_->held.target == Target::mean) : 0;
+  const double share = held_rk4::share({hold, model_->held.target}, steps_ > 1, fraction);
   for (std::size_t j = 0; j < columns_; ++j)
     for (std::size_t i = 0; i < outputs; ++i)
       out.at(i, j) = held_rk4::line(closure_[j * outputs + i], previous_[j * outputs + i], share);
+}
+
+void RuntimeState::copy(const RuntimeState& from) {
+  if (from.model_ != model_ &&
+      (from.model_->id != model_->id || from.model_->precision() != model_->precision()))
+    throw UsageError("a state of {} in {} cannot be copied to one of {} in {}", from.model_->file,
+                     to_string(from.model_->precision()), model_->file, to_string(model_->precision()));
+  if (from.columns_ != columns_)
+    throw UsageError("a state of {} columns cannot be copied to one of {}", from.columns_, columns_);
+  std::ranges::copy(from.memory(), memory().begin());
+  closure_ = from.closure_;
+  previous_ = from.previous_;
+  steps_ = from.steps_;
 }
 
 void RuntimeState::reset() {

@@ -7,6 +7,7 @@
 #include <memory>
 #include <span>
 
+#include "coupling/network_columns.hpp"
 #include "runtime/runtime_model.hpp"
 
 namespace mac {
@@ -15,17 +16,6 @@ namespace mac {
 class NotFinite : public Error {
  public:
   using Error::Error;
-};
-
-/// A caller's array of any layout: component i of column j is data[i*component + j*column].
-template <class T>
-struct Field {
-  T* data;
-  std::ptrdiff_t component, column;
-
-  T& at(std::size_t i, std::size_t j) const {
-    return data[static_cast<std::ptrdiff_t>(i) * component + static_cast<std::ptrdiff_t>(j) * column];
-  }
 };
 
 class RuntimeState {
@@ -42,6 +32,8 @@ class RuntimeState {
   void closure_at(Hold hold, double fraction, const Field<double>& out) const;
 
   virtual std::unique_ptr<RuntimeState> clone() const = 0;
+  /// Everything of another state. Throws UsageError unless that is of the same model and batch.
+  void copy(const RuntimeState& from);
   void reset();
   std::size_t saved_size() const;
   void save(std::span<std::byte> out) const;

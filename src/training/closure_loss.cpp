@@ -12,19 +12,13 @@ namespace {
 /// Loops over fewer numbers than this stay on one thread: waking another would take longer.
 constexpr std::size_t worth_threads = 1 << 17;
 
-std::vector<double> reciprocals(std::vector<double> values) {
-  for (double& value : values) value = 1 / value;
-  return values;
-}
-
 template <class T>
 class ClosureLoss final : public Loss<T> {
  public:
   ClosureLoss(const LossContext& context, LossWeights weights, SequenceEngine<T>& engine)
       : context_(context),
         weights_(component_weights(context, weights)),
-        input_factor_(reciprocals(context.normalisation.input_scale)),
-        output_factor_(reciprocals(context.normalisation.output_scale)),
+        normalisers_(context.normalisation),
         relative_(weights == LossWeights::relative),
         sizes_(context),
         engine_(engine) {}
@@ -33,7 +27,7 @@ class ClosureLoss final : public Loss<T> {
     const SequenceDims dims{batch.count, batch.shape.closures};
     const std::size_t d = inputs(), rows = dims.time;
     prepare(dims, gradient != nullptr);
-    const Normalisation& scale = context_.normalisation;
+    const NormaliserView normaliser = normalisers_.input.view();
 
     const int threads = x_.size() > worth_threads ? context_.threads : 1;
     parallel_for(dims.batch, threads, [&](std::size_t b, std::size_t) {
@@ -42,7 +36,7 @@ class ClosureLoss final : public Loss<T> {
       T* const x = x_.data() + b * rows * d;
       for (std::size_t row = 0; row < rows * d; row += d)
         for (std::size_t v = 0; v < d; ++v) {
-          const double value = (resolved[row + v] - scale.input_mean[v]) * input_factor_[v];
+          const double value = normaliser.to_network(v, resolved[row + v]);
           x[row + v] = static_cast<T>(noise ? value + noise[row + v] : value);
         }
     });
@@ -60,9 +54,7 @@ class ClosureLoss final : public Loss<T> {
  private:
   /// y - target at the given row and component.
   double error(const Batch& batch, std::size_t row, std::size_t j) const {
-    const double target =
-        (batch.closure[row + j] - context_.normalisation.output_mean[j]) * output_factor_[j];
-    return static_cast<double>(y_[row + j]) - target;
+    return static_cast<double>(y_[row + j]) - normalisers_.output.to_network(j, batch.closure[row + j]);
   }
 
   /// Sample b's part of the loss; leaves its gradient in d_y_.
@@ -98,7 +90,7 @@ class ClosureLoss final : public Loss<T> {
     return sum;
   }
 
-  std::size_t inputs() const { return context_.normalisation.input_scale.size(); }
+  std::size_t inputs() const { return normalisers_.input.size(); }
 
   void prepare(SequenceDims dims, bool with_gradient) {
     x_.resize(dims.batch * dims.time * inputs());
@@ -113,7 +105,7 @@ class ClosureLoss final : public Loss<T> {
 
   LossContext context_;
   std::vector<double> weights_;
-  std::vector<double> input_factor_, output_factor_;
+  Normalisers normalisers_;
   bool relative_;
   VariableSizes sizes_;
   SequenceEngine<T>& engine_;
@@ -126,15 +118,15 @@ class ClosureLoss final : public Loss<T> {
 }  // namespace
 
 VariableSizes::VariableSizes(const LossContext& context)
-    : factor_(reciprocals(context.normalisation.input_scale)),
+    : normaliser_(Normalisers(context.normalisation).input),
       groups_(symmetry_groups(context.system, context.system.resolved_size())) {}
 
 std::vector<double> VariableSizes::of(const Batch& batch, std::size_t b) const {
-  const std::size_t d = factor_.size(), states = batch.shape.states;
+  const std::size_t d = normaliser_.size(), states = batch.shape.states;
   std::vector<double> squares(d), members(d), sizes(d);
   for (std::size_t i = b * states * d; i < (b + 1) * states * d; i += d)
     for (std::size_t v = 0; v < d; ++v) {
-      const double value = batch.resolved[i + v] * factor_[v];
+      const double value = batch.resolved[i + v] * normaliser_.factor(v);
       squares[groups_[v]] += value * value;
     }
   for (std::size_t v = 0; v < d; ++v) members[groups_[v]] += static_cast<double>(states);

@@ -10,12 +10,14 @@
 #pragma once
 
 #include <algorithm>
+#include <mac/coupling.hpp>
 #include <mac/model.hpp>
 #include <mac/network.hpp>
 #include <mac/training_plan.hpp>
 #include <memory>
 #include <vector>
 
+#include "network/normaliser.hpp"
 #include "training/batches.hpp"
 
 namespace mac {
@@ -52,7 +54,7 @@ class VariableSizes {
   std::vector<double> of(const Batch& batch, std::size_t b) const;  // (resolved_size)
 
  private:
-  std::vector<double> factor_;  // 1/scale
+  Normaliser normaliser_;  // of the resolved variables
   std::vector<std::size_t> groups_;
 };
 

@@ -28,6 +28,7 @@ class RolloutLoss final : public Loss<T> {
         steps_(steps),
         form_(form),
         relative_(weights == LossWeights::relative),
+        normalisers_(context.normalisation),
         sizes_(context),
         engine_(engine),
         d_(context.system.resolved_size()),
@@ -115,7 +116,7 @@ class RolloutLoss final : public Loss<T> {
   }
 
   void forward(const T* parameters, const Batch& batch, std::size_t first) {
-    const Normalisation& scale = context_.normalisation;
+    const NormaliserView input = normalisers_.input.view(), output = normalisers_.output.view();
     const std::size_t states = batch.shape.states;
     for_each_chain([&](std::size_t b, std::size_t t, std::size_t i) {
       std::copy_n(batch.resolved.data() + ((first + b) * states + t) * d_, d_, z_[0].data() + i * d_);
@@ -124,14 +125,14 @@ class RolloutLoss final : public Loss<T> {
       const bool noisy = s == 0 && !batch.noise.empty();
       for_each_chain([&](std::size_t b, std::size_t t, std::size_t i) {
         for (std::size_t v = 0; v < d_; ++v) {
-          double value = (z_[s][i * d_ + v] - scale.input_mean[v]) / scale.input_scale[v];
+          double value = input.to_network(v, z_[s][i * d_ + v]);
           if (noisy) value += batch.noise[((first + b) * states + t) * d_ + v];
           x_[s][i * d_ + v] = static_cast<T>(value);
         }
       });
       network_->forward(parameters, s, x_[s].data(), y_.data());
       for (std::size_t i = 0; i < y_.size(); ++i)
-        closure_[s][i] = static_cast<double>(y_[i]) * scale.output_scale[i % c_] + scale.output_mean[i % c_];
+        closure_[s][i] = output.to_physical(i % c_, static_cast<double>(y_[i]));
       for_each_chain([&](std::size_t b, std::size_t t, std::size_t i) {
         double* const next = z_[s + 1].data() + i * d_;
         std::copy_n(z_[s].data() + i * d_, d_, next);
@@ -139,7 +140,7 @@ class RolloutLoss final : public Loss<T> {
                      at(closure_, previous(s, b, t, i)), next);
         const double* truth = batch.resolved.data() + ((first + b) * states + t + s + 1) * d_;
         for (std::size_t v = 0; v < d_; ++v) {
-          const double error = (next[v] - truth[v]) / scale.input_scale[v];
+          const double error = (next[v] - truth[v]) * input.factor[v];
           squares_[(first + b) * d_ + v] += error * error;
         }
       });
@@ -147,7 +148,7 @@ class RolloutLoss final : public Loss<T> {
   }
 
   void backward(const T* parameters, const Batch& batch, std::size_t first, T* gradient) {
-    const Normalisation& scale = context_.normalisation;
+    const NormaliserView input = normalisers_.input.view(), output = normalisers_.output.view();
     const std::size_t states = batch.shape.states;
     for (auto& array : d_closure_) std::ranges::fill(array, 0.0);
     std::ranges::fill(d_z_, 0.0);
@@ -157,20 +158,20 @@ class RolloutLoss final : public Loss<T> {
         const double* truth = batch.resolved.data() + ((first + b) * states + t + s + 1) * d_;
         double* const d_next = d_z_.data() + i * d_;
         for (std::size_t v = 0; v < d_; ++v)
-          d_next[v] += slopes_[(first + b) * d_ + v] * (z_[s + 1][i * d_ + v] - truth[v]) /
-                       (scale.input_scale[v] * scale.input_scale[v]);
+          d_next[v] += slopes_[(first + b) * d_ + v] * (z_[s + 1][i * d_ + v] - truth[v]) * input.factor[v] *
+                       input.factor[v];
         const Previous before = previous(s, b, t, i);
         coupled_step_adjoint(context_.system, context_.dt, context_.held, closure_[s].data() + i * c_,
                              at(closure_, before), z_[s].data() + i * d_, d_next, d_before_.data() + i * d_,
                              d_closure_[s].data() + i * c_, at(d_closure_, before));
       });
       for (std::size_t i = 0; i < y_.size(); ++i)
-        y_[i] = static_cast<T>(d_closure_[s][i] * scale.output_scale[i % c_]);
+        y_[i] = static_cast<T>(d_closure_[s][i] * output.scale[i % c_]);
       network_->backward(parameters, s, x_[s].data(), y_.data(), gradient, s > 0 ? d_x_.data() : nullptr);
       d_z_.swap(d_before_);
       if (s > 0)
         for (std::size_t i = 0; i < d_x_.size(); ++i)
-          d_z_[i] += static_cast<double>(d_x_[i]) / scale.input_scale[i % d_];
+          d_z_[i] += static_cast<double>(d_x_[i]) * input.factor[i % d_];
     }
   }
 
@@ -178,6 +179,7 @@ class RolloutLoss final : public Loss<T> {
   std::size_t steps_;
   RolloutForm form_;
   bool relative_;
+  Normalisers normalisers_;
   VariableSizes sizes_;
   SequenceEngine<T>& engine_;
   std::size_t d_, c_;

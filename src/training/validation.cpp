@@ -5,6 +5,8 @@
 #include <limits>
 #include <mac/error.hpp>
 
+#include "coupling/network_columns.hpp"
+
 namespace mac {
 
 std::vector<ValidationPiece> spread_pieces(std::size_t trajectories, std::size_t starts, std::size_t pieces) {
@@ -31,10 +33,11 @@ RolloutValidation::RolloutValidation(const DataSplit& split, std::size_t interva
 template <class T>
 double RolloutValidation::error(const NetworkShape& shape, std::span<const T> parameters,
                                 const LossContext& context) const {
-  const Normalisation& scale = context.normalisation;
   const std::size_t c = shape.d_out;
   const StepEngine<T> engine(shape, parameters);
-  std::vector<T> x(count_ * d_), u(count_ * c), memory(count_ * shape.state_size());
+  const Normalisers normalisers(context.normalisation);
+  NetworkColumns<T> network(engine, normalisers, count_);
+  std::vector<T> memory(count_ * shape.state_size());
   std::vector<double> y(count_ * d_), closure(count_ * c), previous(count_ * c);
   std::vector<double> errors(count_ * d_), norms(count_ * d_);
   const auto truth = [&](std::size_t i, std::size_t n) {
@@ -49,11 +52,7 @@ double RolloutValidation::error(const NetworkShape& shape, std::span<const T> pa
       norms[k] += exact * exact;
     }
     if (n == intervals_) break;
-    for (std::size_t k = 0; k < x.size(); ++k)
-      x[k] = static_cast<T>((y[k] - scale.input_mean[k % d_]) / scale.input_scale[k % d_]);
-    engine.step(count_, x.data(), u.data(), memory.data());
-    for (std::size_t k = 0; k < u.size(); ++k)
-      closure[k] = static_cast<double>(u[k]) * scale.output_scale[k % c] + scale.output_mean[k % c];
+    network.predict(y.data(), closure.data(), memory.data());
     for (std::size_t i = 0; i < count_; ++i)
       coupled_step(context.system, context.dt, context.held, closure.data() + i * c,
                    n > 0 ? previous.data() + i * c : nullptr, y.data() + i * d_);

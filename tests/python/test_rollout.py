@@ -21,7 +21,7 @@ def test_split(data):
     return mac.read_data(data)["test"]
 
 
-@pytest.mark.parametrize("hold", ["zero", "linear"])
+@pytest.mark.parametrize("hold", ["zero", "linear", "stage"])
 def test_a_built_in_system_gives_mac_rollout_to_the_last_bit(program, folder, model, data, test_split, closure, hold):
     path = folder / f"{hold}.h5"
     program("rollout", model, "--data", data, "-o", path, "--hold", hold, "--quiet")
@@ -30,6 +30,18 @@ def test_a_built_in_system_gives_mac_rollout_to_the_last_bit(program, folder, mo
     np.testing.assert_array_equal(run.resolved, expected.resolved)
     np.testing.assert_array_equal(run.closure, expected.closure)
     assert np.all(np.isnan(run.blow_up_time))
+
+
+def test_a_model_is_rolled_out_in_the_precision_one_asks_for(folder, model, data, test_split):
+    y0, t, path = test_split.resolved[:, 0], test_split.time, folder / "precision.h5"
+    results = []
+    for precision in ["float32", "float64"]:
+        mac.rollout_data(model, data, path, precision=precision)
+        run = mac.rollout("burgers", y0, t, mac.load(model, precision))
+        np.testing.assert_array_equal(run.resolved, mac.read_rollout(path)["test"].resolved)
+        results.append(run.resolved)
+    assert np.any(results[0] != results[1])
+    np.testing.assert_allclose(results[0], results[1], atol=1e-5)  # float32 rounds to 6e-8 a step
 
 
 def test_a_python_function_gives_the_same(test_split, closure):
@@ -132,7 +144,7 @@ def test_closure_components_go_to_their_equations(tmp_path):
         (dict(dt=np.nan), "dt is nan"),
         (dict(dt=0.005), "trained for a step of 0.01"),
         (dict(closure="mac.safetensors"), "closure is a str"),
-        (dict(hold="stage"), "zero and linear"),
+        (dict(hold="cubic"), "unknown hold"),
         (dict(hold=3), "hold is 3"),
         (dict(targets=[0, 1]), "2 targets for 6"),
         (dict(targets=[0, 1, 2, 3, 4, 6]), "target 6"),

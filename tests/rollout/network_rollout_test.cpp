@@ -37,24 +37,25 @@ class NetworkRollout : public ::testing::TestWithParam<LayerKind> {
 
   RolloutSplit roll(HeldClosure held, RolloutOptions options, const std::string& file = "out.h5") {
     options.quiet = true;
-    rollout(*make_network_closure(model_, "mac", held), data_file(), folder_.file(file), options);
+    rollout(*make_network_closure(model_, "mac", held, precision_), data_file(), folder_.file(file), options);
     return RolloutFile::open(folder_.file(file)).splits.front();
   }
   DataFile data_file() const { return DataFile::open(folder_.file("data.h5")); }
 
   /// The paper's algorithm for one trajectory, written out.
+  template <class T>
   std::vector<double> by_hand(std::size_t trajectory, HeldClosure held) const {
     const DataFile data = data_file();
     const DataSplit split = data.split("test");
-    const StepEngine<float> engine(model_.shape, parameters_as<float>(model_));
-    std::vector<float> memory(engine.state_size()), x(d), c(d);
+    const StepEngine<T> engine(model_.shape, parameters_as<T>(model_));
+    std::vector<T> memory(engine.state_size()), x(d), c(d);
     std::vector<double> y(d), closure(d), previous(d), path;
     split.read_resolved(trajectory, 0, 1, y.data());
     const Normalisation& n = model_.normalisation;
     for (std::size_t t = 0; t < split.times(); ++t) {
       path.insert(path.end(), y.begin(), y.end());
       for (std::size_t i = 0; i < d; ++i)
-        x[i] = static_cast<float>((y[i] - n.input_mean[i]) / n.input_scale[i]);
+        x[i] = static_cast<T>((y[i] - n.input_mean[i]) * (1 / n.input_scale[i]));
       engine.step(1, x.data(), c.data(), memory.data());
       for (std::size_t i = 0; i < d; ++i)
         closure[i] = n.output_mean[i] + n.output_scale[i] * static_cast<double>(c[i]);
@@ -68,6 +69,7 @@ class NetworkRollout : public ::testing::TestWithParam<LayerKind> {
 
   ScratchFolder folder_;
   Model model_;
+  std::optional<Precision> precision_;
 };
 
 TEST_P(NetworkRollout, EqualsAHandCoupledLoopToTheLastBit) {
@@ -76,11 +78,29 @@ TEST_P(NetworkRollout, EqualsAHandCoupledLoopToTheLastBit) {
                                  {Hold::linear, Target::mean}}) {
     const RolloutSplit split = roll(held, {{}, 1});
     for (std::size_t i = 0; i < split.trajectories(); ++i) {
-      const std::vector<double> expected = by_hand(i, held);
+      const std::vector<double> expected = by_hand<float>(i, held);
       EXPECT_TRUE(std::equal(expected.begin(), expected.end(),
                              split.resolved.begin() + static_cast<std::ptrdiff_t>(i * expected.size())));
     }
   }
+}
+
+TEST_P(NetworkRollout, ComputesInThePrecisionOfItsFileUnlessAskedOtherwise) {
+  const HeldClosure held{Hold::linear, Target::instant};
+  const std::vector<double> single = by_hand<float>(4, held), twice = by_hand<double>(4, held);
+  const auto last_trajectory = [&] {
+    const RolloutSplit split = roll(held, {{}, 1});
+    return std::vector(split.resolved.end() - static_cast<std::ptrdiff_t>(single.size()),
+                       split.resolved.end());
+  };
+  ASSERT_NE(single, twice);
+  EXPECT_EQ(last_trajectory(), single);
+  model_.dtype = Dtype::f64;
+  EXPECT_EQ(last_trajectory(), twice);
+  EXPECT_EQ(RolloutFile::open(folder_.file("out.h5")).precision, Precision::float64);
+  precision_ = Precision::float32;
+  EXPECT_EQ(last_trajectory(), single);
+  EXPECT_EQ(RolloutFile::open(folder_.file("out.h5")).precision, Precision::float32);
 }
 
 TEST_P(NetworkRollout, DoesNotDependOnThreadsOrGrouping) {
@@ -155,6 +175,9 @@ TEST_P(NetworkRollout, RefusesToContinueWhatIsNotItsOwn) {
   options.to = 0.4;
   EXPECT_THROW(roll({Hold::linear, Target::instant}, options), UsageError);
   EXPECT_THROW(rollout(*make_markov(), data_file(), folder_.file("x.h5"), options), UsageError);
+  precision_ = Precision::float64;
+  EXPECT_THROW(roll({Hold::zero, Target::instant}, options), UsageError);
+  precision_.reset();
   options.to = 0.1;  // before the end of the first
   EXPECT_THROW(roll({Hold::zero, Target::instant}, options), UsageError);
 }

@@ -58,7 +58,7 @@ std::vector<double> engine_steps(const Model& model, const std::vector<double>& 
     std::vector<T> memory(engine.state_size());
     for (std::size_t t = 0; t < steps; ++t) {
       for (std::size_t i = 0; i < inputs; ++i)
-        x[i] = static_cast<T>((y[(t * columns + j) * inputs + i] - in_mean[i]) / in_scale[i]);
+        x[i] = static_cast<T>((y[(t * columns + j) * inputs + i] - in_mean[i]) * (1 / in_scale[i]));
       engine.step(1, x.data(), c.data(), memory.data());
       for (std::size_t i = 0; i < outputs; ++i)
         closure[(t * columns + j) * outputs + i] = out_mean[i] + out_scale[i] * static_cast<double>(c[i]);

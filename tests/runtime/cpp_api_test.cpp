@@ -1,4 +1,5 @@
 // The C++ interface: the library's rollout to the last bit, restart, and exceptions that say what was wrong.
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include <limits>
@@ -13,8 +14,13 @@ namespace {
 
 constexpr std::size_t d = 6, trajectories = 5, times = 31;
 
+struct CoupledCase {
+  HeldClosure held;
+  Dtype dtype;
+};
+
 /// Burgers' equation, and a rollout of it by the library to compare with.
-class Coupled : public ::testing::TestWithParam<HeldClosure> {
+class Coupled : public ::testing::TestWithParam<CoupledCase> {
  protected:
   Coupled() {
     generate(Experiment::parse("[system]\nname = \"burgers\"\ngrid = 32\n[data]\ndt = 1e-3\nstride = 10\n"
@@ -24,7 +30,7 @@ class Coupled : public ::testing::TestWithParam<HeldClosure> {
     const DataFile data = DataFile::open(folder_.file("data.h5"));
     RolloutOptions options;
     options.quiet = true;
-    rollout(*make_network_closure(model_, "mac", GetParam()), data, folder_.file("out.h5"), options);
+    rollout(*make_network_closure(model_, "mac", GetParam().held), data, folder_.file("out.h5"), options);
     rollout_ = RolloutFile::open(folder_.file("out.h5")).splits.front();
   }
 
@@ -46,8 +52,13 @@ class Coupled : public ::testing::TestWithParam<HeldClosure> {
     return runtime::CoupledStepper(runtime::Model(path_), 0.01, rhs, {.columns = trajectories});
   }
 
+  static Model of_type(Model model, Dtype dtype) {
+    model.dtype = dtype;
+    return model;
+  }
+
   ScratchFolder folder_;
-  Model model_ = burgers_closure(LayerKind::mamba, GetParam());
+  Model model_ = of_type(burgers_closure(LayerKind::mamba, GetParam().held), GetParam().dtype);
   std::string path_ = write_closure(folder_, model_);
   RolloutSplit rollout_;
 };
@@ -89,12 +100,15 @@ TEST_P(Coupled, GoesOnAfterARefusedInput) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Holds, Coupled,
-                         ::testing::Values(HeldClosure{Hold::zero, Target::instant},
-                                           HeldClosure{Hold::linear, Target::instant},
-                                           HeldClosure{Hold::linear, Target::mean}),
+                         ::testing::Values(CoupledCase{{Hold::zero, Target::instant}, Dtype::f32},
+                                           CoupledCase{{Hold::linear, Target::instant}, Dtype::f32},
+                                           CoupledCase{{Hold::linear, Target::instant}, Dtype::f64},
+                                           CoupledCase{{Hold::linear, Target::mean}, Dtype::f32},
+                                           CoupledCase{{Hold::stage, Target::instant}, Dtype::f32},
+                                           CoupledCase{{Hold::stage, Target::instant}, Dtype::f64}),
                          [](const auto& info) {
-                           return std::string(to_string(info.param.hold)) + "_" +
-                                  std::string(to_string(info.param.target));
+                           return fmt::format("{}_{}_{}", to_string(info.param.held.hold),
+                                              to_string(info.param.held.target), to_string(info.param.dtype));
                          });
 
 class CppApi : public ::testing::Test {
@@ -121,6 +135,19 @@ TEST_F(CppApi, CopiesOfAStateGoTheirOwnWays) {
   EXPECT_EQ(other.steps(), 0u);
   other = one;
   EXPECT_EQ(other.save(), one.save());
+}
+
+TEST_F(CppApi, AStateBecomesAnotherByACopy) {
+  const runtime::Model model(path_);
+  runtime::State one = model.state(2), other = model.state(2);
+  const std::vector<double> y = random_inputs(3, 2, d);
+  std::vector<double> closure(2 * d), expected(2 * d);
+  for (std::size_t t = 0; t < 2; ++t) one.step(std::span(y).subspan(t * 2 * d, 2 * d), closure);
+  other.copy(one);
+  EXPECT_EQ(other.save(), one.save());
+  one.step(std::span(y).subspan(2 * 2 * d), expected);
+  other.step(std::span(y).subspan(2 * 2 * d), closure);
+  EXPECT_EQ(closure, expected);
 }
 
 TEST_F(CppApi, PassesTheTimeToARightHandSideThatAsksForIt) {
@@ -187,6 +214,15 @@ TEST_F(CppApi, SaysWhatWasWrong) {
                [&] { runtime::CoupledStepper(model, 0.02, still); });
   expect_error(MAC_INVALID_ARGUMENT, "target 6 is beyond", [&] {
     runtime::CoupledStepper(model, 0.01, still, {.targets = {0, 1, 2, 3, 4, 6}});
+  });
+  expect_error(MAC_INVALID_ARGUMENT, "a state of 3 columns cannot be copied to one of 1",
+               [&] { state.copy(model.state(3)); });
+  expect_error(MAC_INVALID_ARGUMENT, "in float64 cannot be copied to one of",
+               [&] { state.copy(runtime::Model(path_, Precision::float64).state()); });
+  expect_error(MAC_INVALID_ARGUMENT, "step means, which are not closures at a stage", [&] {
+    const Model means = burgers_closure(LayerKind::mamba, {Hold::linear, Target::mean});
+    runtime::CoupledStepper(runtime::Model(write_closure(folder_, means, "means.safetensors")), 0.01, still,
+                            {.hold = Hold::stage});
   });
   const runtime::Model moved = std::move(model);
   expect_error(MAC_INVALID_ARGUMENT, "model is null", [&] { model.state(); });

@@ -116,6 +116,7 @@ def rollout_data(
     path: str,
     name: str,
     hold: Optional[str],
+    precision: Optional[str],
     splits: Sequence[str],
     to: Optional[float],
     threads: int,

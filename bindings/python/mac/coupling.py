@@ -68,7 +68,8 @@ def rollout(
     y0       (variables,) or (columns, variables): all columns advance together
     t        equally spaced times, a multiple of the closure step apart
     closure  a mac.Closure; None: none
-    hold     "zero" or "linear" extrapolation over a step; default: as the closure was trained
+    hold     the closure within a step: "zero" (constant), "linear" (extrapolated) or "stage" (predicted at every
+             Runge-Kutta stage); default: as the closure was trained
     targets  the equations to which the closure's components belong; default: the system's, or as the closure says
     dt       the step where the closure does not say its own; default: the spacing of t
     continued  go on from the closure's memory instead of from rest
@@ -80,7 +81,7 @@ def rollout(
     if closure is not None and not isinstance(closure, Closure):
         raise UsageError(f"closure is a {type(closure).__name__}, expected a mac.Closure; mac.load() opens one")
     if hold is not None and not isinstance(hold, str):
-        raise UsageError(f'hold is {hold!r}, expected "zero" or "linear"')
+        raise UsageError(f'hold is {hold!r}, expected "zero", "linear" or "stage"')
     time = _numbers("t", t)
     own = closure.closure_step if closure is not None else None
     step, every = _steps_between(time, own if dt is None else dt)

@@ -176,16 +176,17 @@ def rollout_data(
     *,
     name: str = "",
     hold: Optional[str] = None,
+    precision: Optional[str] = None,
     splits: Union[str, Sequence[str]] = (),
     to: Optional[float] = None,
     threads: int = 0,
     quiet: bool = True,
 ) -> None:
     """`mac rollout`: the model ("markov", "exact", a file, or a name of the zoo) from every trajectory of a data file's
-    splits."""
+    splits. A network computes in precision, "float32" or "float64", by default in what its file stores."""
     source = str(model) if str(model) in ("markov", "exact") else str(model_path(model))
     chosen = [splits] if isinstance(splits, str) else list(splits)
-    _mac.rollout_data(source, str(data), str(path), name, hold, chosen, to, _threads(threads), quiet)
+    _mac.rollout_data(source, str(data), str(path), name, hold, precision, chosen, to, _threads(threads), quiet)
 
 
 def read_rollout(path: PathLike) -> dict[str, RolloutSplit]:

@@ -24,9 +24,9 @@ class MaybeRelease {
 }  // namespace
 
 runtime::Hold hold_by_name(const std::string& name) {
-  if (name == "zero") return runtime::Hold::zero;
-  if (name == "linear") return runtime::Hold::linear;
-  throw UsageError("the hold is \"{}\", a rollout from Python has zero and linear", name);
+  const Hold hold = hold_from(name);
+  if (hold == Hold::stage) throw UsageError("the hold is \"stage\": within a step there are zero and linear");
+  return hold;
 }
 
 Closure::Closure(std::string file_bytes, const std::string& name, const std::optional<std::string>& precision)
@@ -169,14 +169,9 @@ py::dict normalisation(const Closure& closure) {
   return result;
 }
 
-const char* hold_name(const Closure& closure) {
-  constexpr const char* names[] = {"zero", "linear", "stage"};
-  return names[static_cast<int>(closure.model().hold())];
-}
+const char* hold_name(const Closure& closure) { return to_string(closure.model().hold()).data(); }
 
-const char* target_name(const Closure& closure) {
-  return closure.model().target() == runtime::Target::mean ? "mean" : "instant";
-}
+const char* target_name(const Closure& closure) { return to_string(closure.model().target()).data(); }
 
 std::string represent(const Closure& closure) {
   const runtime::Model& model = closure.model();

@@ -52,8 +52,6 @@ struct Plan {
   Batch batch;
   double start, dt;
   std::size_t steps, every;  // closure steps in all, and between two saved times
-  runtime::Hold hold;
-  std::vector<std::size_t> targets;
   std::size_t times() const { return steps / every + 1; }
 };
 
@@ -63,14 +61,11 @@ struct Result {
 
 class Rollout {
  public:
-  Rollout(Plan plan, BatchRhs rhs, runtime::State* state)
-      : plan_(std::move(plan)),
-        rhs_(std::move(rhs)),
-        state_(state),
-        c_(state ? state->outputs() : 0),
-        closure_(plan_.batch.columns * c_),
-        stage_(plan_.batch.size()),
-        rates_(held_rk4::stages * plan_.batch.size()) {}
+  /// Without a closure `coupling` and `state` are null.
+  Rollout(Plan plan, BatchRhs rhs, runtime::Coupling* coupling, runtime::State* state)
+      : plan_(plan), rhs_(std::move(rhs)), coupling_(coupling), state_(state), room_(plan.batch.size()) {
+    if (state_) coupling_->resume(*state_);
+  }
 
   /// y is left at the end, and the state ready for the step that would follow there.
   void run(std::vector<double>& y, double* resolved, double* closure, double* blow_up_time,
@@ -79,9 +74,11 @@ class Rollout {
       const double t = plan_.start + static_cast<double>(n) * plan_.dt;
       for (std::size_t i = 0; i < plan_.batch.columns; ++i)
         rest_if_blown_up(y.data() + i * plan_.batch.d, t, blow_up_time[i]);
-      if (state_ && n < plan_.steps) state_->step(y, closure_);
-      if (state_ && n == plan_.steps)
-        runtime::State(*state_).step(y, closure_);  // the state itself stays before it
+      if (state_ && n < plan_.steps) coupling_->predict(*state_, y);
+      if (state_ && n == plan_.steps) {
+        runtime::State last(*state_);  // the state itself stays before it
+        coupling_->predict(last, y);
+      }
       if (n % plan_.every == 0) record(n / plan_.every, y, resolved, closure, blow_up_time);
       if (n < plan_.steps) advance(t, y);
       if (n % steps_per_look == 0) look_at_signals();
@@ -100,34 +97,31 @@ class Rollout {
   void record(std::size_t row, const std::vector<double>& y, double* resolved, double* closure,
               const double* blow_up_time) const {
     const std::size_t d = plan_.batch.d, times = plan_.times();
+    const std::size_t c = state_ ? state_->outputs() : 0;
     for (std::size_t i = 0; i < plan_.batch.columns; ++i) {
       const bool lost = !std::isnan(blow_up_time[i]);
       for (std::size_t v = 0; v < d; ++v) resolved[(i * times + row) * d + v] = lost ? nan : y[i * d + v];
-      for (std::size_t j = 0; j < c_; ++j)
-        closure[(i * times + row) * c_ + j] = lost ? nan : closure_[i * c_ + j];
+      for (std::size_t j = 0; j < c; ++j)
+        closure[(i * times + row) * c + j] = lost ? nan : coupling_->closure()[i * c + j];
     }
   }
 
   void advance(double t, std::vector<double>& y) {
-    const std::size_t n = plan_.batch.size(), d = plan_.batch.d;
-    const auto rate = [&](std::size_t i) { return rates_.data() + i * n; };
-    for (std::size_t i = 0; i < held_rk4::stages; ++i) {
-      held_rk4::stage_state(i, n, plan_.dt, y.data(), i == 0 ? nullptr : rate(i - 1), stage_.data());
-      rhs_(t + held_rk4::a(i) * plan_.dt, stage_.data(), rate(i));
-      if (!state_) continue;
-      state_->closure_at(plan_.hold, held_rk4::a(i), closure_);
-      for (std::size_t column = 0; column < plan_.batch.columns; ++column)
-        for (std::size_t j = 0; j < c_; ++j)
-          rate(i)[column * d + plan_.targets[j]] += closure_[column * c_ + j];
-    }
-    held_rk4::finish(n, plan_.dt, {rate(0), rate(1), rate(2), rate(3)}, y.data());
+    const auto rhs = [&](double at, std::span<const double> states, std::span<double> rates) {
+      rhs_(at, states.data(), rates.data());
+    };
+    if (coupling_) return coupling_->advance(t, rhs, y);
+    held_rk4::step(
+        {plan_.batch.columns, plan_.batch.d, 0, nullptr}, plan_.dt, room_,
+        [&](std::size_t i, const double* at, double* rate) { rhs_(t + held_rk4::a(i) * plan_.dt, at, rate); },
+        [](std::size_t, const double*) { return held_rk4::StageClosure{}; }, y.data());
   }
 
   Plan plan_;
   BatchRhs rhs_;
+  runtime::Coupling* coupling_;
   runtime::State* state_;
-  std::size_t c_;
-  std::vector<double> closure_, stage_, rates_;
+  held_rk4::StageArrays room_;  // without a coupling, which has its own
 };
 
 /// The equations that the closure's components belong to.
@@ -187,14 +181,16 @@ Result roll_out(const py::object& rhs, const Array& y0, Closure* closure, const 
   if (!system && !py::isinstance<py::function>(rhs) && PyCallable_Check(rhs.ptr()) == 0)
     throw UsageError("rhs is neither a function f(t, y) nor a mac.System nor the name of one");
 
-  Plan plan{batch, request.start, request.dt, request.steps, request.every, runtime::Hold::zero, {}};
+  const Plan plan{batch, request.start, request.dt, request.steps, request.every};
+  std::optional<runtime::Coupling> coupling;
   std::unique_lock<std::mutex> claimed;
   runtime::State* state = nullptr;
   if (closure) {
     check_fits(*closure, batch.d, system);
-    plan.targets = targets_for(*closure, system, request.targets);
-    plan.hold = request.hold ? hold_by_name(*request.hold) : closure->model().hold();
-    if (plan.hold == runtime::Hold::stage) hold_by_name("stage");  // says what can be had instead
+    coupling.emplace(closure->model(), request.dt,
+                     runtime::CouplingOptions{
+                         batch.columns, request.hold ? hold_from(*request.hold) : closure->model().hold(),
+                         targets_for(*closure, system, request.targets)});
     if (!request.continued) closure->reset(batch.columns);
     claimed = closure->claim();
     state = &closure->state_for(batch.columns);
@@ -211,14 +207,14 @@ Result roll_out(const py::object& rhs, const Array& y0, Closure* closure, const 
   std::fill_n(blow_up_time, batch.columns, nan);
   std::vector<double> y(y0.data(), y0.data() + y0.size());
   if (system) {
-    Rollout rollout(std::move(plan), system_rhs(system->system, batch), state);
+    Rollout rollout(plan, system_rhs(system->system, batch), coupling ? &*coupling : nullptr, state);
     const py::gil_scoped_release release;
     const InterruptScope interrupts;
     rollout.run(y, resolved, closures, blow_up_time, [] { throw_if_interrupted(); });
   } else {
     std::vector<py::ssize_t> shape(y0.shape(), y0.shape() + y0.ndim());
-    Rollout rollout(std::move(plan),
-                    python_rhs(py::reinterpret_borrow<py::function>(rhs), batch, std::move(shape)), state);
+    Rollout rollout(plan, python_rhs(py::reinterpret_borrow<py::function>(rhs), batch, std::move(shape)),
+                    coupling ? &*coupling : nullptr, state);
     rollout.run(y, resolved, closures, blow_up_time, [] {
       if (PyErr_CheckSignals() != 0) throw py::error_already_set();
     });

@@ -164,10 +164,12 @@ py::dict train_network(const Experiment& experiment, const std::string& model, c
 }
 
 void roll_out_data(const std::string& model, const std::string& data, const std::string& path,
-                   const std::string& name, std::optional<std::string> hold, std::vector<std::string> splits,
+                   const std::string& name, std::optional<std::string> hold,
+                   std::optional<std::string> precision, std::vector<std::string> splits,
                    std::optional<double> to, int threads, bool quiet) {
   ModelRequest request{model, name, std::nullopt, std::nullopt};
   if (hold) request.hold = hold_from(*hold);
+  if (precision) request.precision = precision_from(*precision);
   RolloutOptions options;
   options.splits = std::move(splits);
   options.to = to;
@@ -236,8 +238,8 @@ void bind_stages(py::module_& module) {
              py::arg("path"), py::arg("seed"), py::arg("resume"), py::arg("device"), py::arg("threads"),
              py::arg("quiet"));
   module.def("rollout_data", &roll_out_data, py::arg("model"), py::arg("data"), py::arg("path"),
-             py::arg("name"), py::arg("hold"), py::arg("splits"), py::arg("to"), py::arg("threads"),
-             py::arg("quiet"));
+             py::arg("name"), py::arg("hold"), py::arg("precision"), py::arg("splits"), py::arg("to"),
+             py::arg("threads"), py::arg("quiet"));
   module.def("read_rollout", &read_rollout, py::arg("path"));
   module.def("evaluate", &evaluate_files, py::arg("rollouts"));
   module.def(

@@ -7,7 +7,7 @@
 #include <mac/progress.hpp>
 
 #include "network/cuda/device.hpp"
-#include "rollout/cuda/rollout_kernel.hpp"
+#include "rollout/cuda/free_rollout.hpp"
 #include "rollout/group.hpp"
 
 namespace mac {
@@ -39,12 +39,13 @@ class DeviceNetworkClosure final : public ClosureModel {
  public:
   DeviceNetworkClosure(const Model& model, const std::string& name, HeldClosure held)
       : shape_(model.shape),
-        normalisation_(model.normalisation),
+        normalisers_(model.normalisation),
         weights_(on_device(pack_parameters(model.shape, parameters_as<float>(model)))),
-        host_(make_network_closure(model, name, held)) {}
+        host_(make_network_closure(model, name, held, Precision::float32)) {}
 
   std::string name() const override { return host_->name(); }
   HeldClosure held() const override { return host_->held(); }
+  std::optional<Precision> precision() const override { return host_->precision(); }
   std::unique_ptr<ClosureGroup> start(const DataSplit& split, std::size_t first,
                                       std::size_t count) const override {
     return host_->start(split, first, count);
@@ -56,7 +57,7 @@ class DeviceNetworkClosure final : public ClosureModel {
 
  private:
   NetworkShape shape_;
-  Normalisation normalisation_;
+  Normalisers normalisers_;
   DeviceArray<float> weights_;
   std::unique_ptr<ClosureModel> host_;
 };
@@ -68,22 +69,19 @@ GroupResult DeviceNetworkClosure::roll(const GroupTask& task, GroupStart start) 
                      task.system.name());
   const std::size_t d = shape_.d_in, c = shape_.d_out, times = task.time.size();
   const auto began = std::chrono::steady_clock::now();
-  std::vector<float> memory(start.memory.begin(), start.memory.end());
-  memory.resize(task.count * shape_.state_size());
+  std::vector<float> recurrent(start.memory.begin(), start.memory.end());
+  recurrent.resize(task.count * shape_.state_size());
   start.closure.resize(task.count * c);
   start.previous.resize(task.count * c);
   std::vector<int> blown(task.count, -1);
   for (std::size_t i = 0; i < task.count; ++i)
     if (!std::isnan(start.blow_up_time[i])) blown[i] = 0;
 
-  std::vector<double> factors = normalisation_.input_scale;
-  for (double& factor : factors) factor = 1 / factor;
-  const auto input_mean = on_device(normalisation_.input_mean), input_factor = on_device(factors),
-             output_mean = on_device(normalisation_.output_mean),
-             output_scale = on_device(normalisation_.output_scale);
+  const auto input = on_device(normalisers_.input.numbers()),
+             output = on_device(normalisers_.output.numbers());
   const auto y = on_device(start.y), closure = on_device(start.closure), previous = on_device(start.previous),
              truth = on_device(start.truth);
-  const auto device_memory = on_device(memory);
+  const auto device_recurrent = on_device(recurrent);
   const auto blow_up = on_device(blown);
   const DeviceArray<double> resolved(task.count * times * d), predicted(task.count * times * c);
 
@@ -97,29 +95,26 @@ GroupResult DeviceNetworkClosure::roll(const GroupTask& task, GroupStart start) 
                  .history = static_cast<int>(task.history),
                  .continued = task.continued,
                  .dt = task.dt,
-                 .linear = task.held.hold == Hold::linear,
-                 .mean = task.held.target == Target::mean,
+                 .held = task.held,
                  .drives = {},
                  .bound = blow_up_bound,
                  .weights = weights_.data(),
-                 .input_mean = input_mean.data(),
-                 .input_factor = input_factor.data(),
-                 .output_mean = output_mean.data(),
-                 .output_scale = output_scale.data(),
+                 .input = Normaliser::view_of(input.data(), d),
+                 .output = Normaliser::view_of(output.data(), c),
                  .y = y.data(),
                  .closure = closure.data(),
                  .previous = previous.data(),
-                 .memory = device_memory.data(),
+                 .recurrent = device_recurrent.data(),
                  .blow_up = blow_up.data(),
                  .truth = truth.data(),
                  .resolved = resolved.data(),
                  .predicted = predicted.data()};
   set_drives(task.system.closure_targets(), run.drives);
-  const auto plan = plan_rollout(run.network, run.count, shared_memory(), multiprocessors());
-  if (!plan) throw Error("{}: is too large for rollouts on the CUDA device: use --device cpu", name());
+  const auto launch = choose_launch(run.network, run.count, shared_memory(), multiprocessors());
+  if (!launch) throw Error("{}: is too large for rollouts on the CUDA device: use --device cpu", name());
   for (; run.first < run.times; run.first = run.end) {
     run.end = std::min(run.first + steps_of_launch, run.times);
-    launch_rollout(run, *plan, nullptr);
+    launch_rollout(run, *launch, nullptr);
     check_launch("starting a rollout");
     check(cudaStreamSynchronize(nullptr), "rolling out");
     throw_if_interrupted();
@@ -134,8 +129,8 @@ GroupResult DeviceNetworkClosure::roll(const GroupTask& task, GroupStart start) 
   for (std::size_t i = 0; i < task.count; ++i)
     if (std::isnan(out.blow_up_time[i]) && blown[i] >= 0)
       out.blow_up_time[i] = task.time[static_cast<std::size_t>(blown[i])];
-  memory = from_device(device_memory, memory.size());
-  out.memory.assign(memory.begin(), memory.end());
+  recurrent = from_device(device_recurrent, recurrent.size());
+  out.memory.assign(recurrent.begin(), recurrent.end());
   const std::chrono::duration<double> elapsed = std::chrono::steady_clock::now() - began;
   out.seconds_per_step.assign(times, elapsed.count() / static_cast<double>(times));
   return out;

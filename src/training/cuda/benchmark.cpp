@@ -6,7 +6,7 @@
 #include <mac/cuda.hpp>
 #include <mac/random.hpp>
 
-#include "rollout/cuda/rollout_kernel.hpp"
+#include "rollout/cuda/free_rollout.hpp"
 #include "training/cuda/device_loss.hpp"
 
 namespace mac {
@@ -81,8 +81,8 @@ DeviceTiming time_training_on_device(const System& system, const NetworkShape& s
 
   const auto resolved = on_device(normals(trajectories * states * d, 1)),
              closure = on_device(normals(trajectories * states * c, 1));
-  const auto zeros = on_device(std::vector<double>(std::max(d, c), 0.0)),
-             ones = on_device(std::vector<double>(std::max(d, c), 1.0));
+  const Normalisers normalisers(scale);
+  const auto input = on_device(normalisers.input.numbers()), output = on_device(normalisers.output.numbers());
   std::vector<Sample> drawn;
   for (std::size_t i = 0; i < models * dims.batch; ++i) {
     const std::size_t row = i % trajectories * states;
@@ -98,9 +98,13 @@ DeviceTiming time_training_on_device(const System& system, const NetworkShape& s
   const DeviceArray<float> gradient(parameters.size());
   const DeviceArray<double> losses(models), norms(models);
   const int modes = static_cast<int>(system.fourier_modes()), count = static_cast<int>(models);
-  const BatchSource source{resolved.data(),     closure.data(), zeros.data(), ones.data(),
-                           zeros.data(),        ones.data(),    ones.data(),  static_cast<int>(d),
-                           static_cast<int>(c), modes};
+  const BatchSource source{resolved.data(),
+                           closure.data(),
+                           Normaliser::view_of(input.data(), d),
+                           Normaliser::view_of(output.data(), c),
+                           static_cast<int>(d),
+                           static_cast<int>(c),
+                           modes};
   const auto loss =
       make_device_loss(stage, context, {states, rollout_steps > 0 ? 0 : dims.time}, shape, models);
   const Stream stream;
@@ -135,9 +139,9 @@ DeviceTiming time_step_on_device(const System& system, const NetworkShape& shape
   auto y = on_device(start);
   const auto zeros = on_device(std::vector<double>(batch * c, 0.0)),
              previous = on_device(std::vector<double>(batch * c, 0.0)),
-             ones = on_device(std::vector<double>(std::max(d, c), 1.0)),
-             small = on_device(std::vector<double>(c, 1e-3));
-  const auto memory = on_device(std::vector<float>(batch * shape.state_size()));
+             input = on_device(Normaliser(std::vector(d, 0.0), std::vector(d, 1.0)).numbers()),
+             output = on_device(Normaliser(std::vector(c, 0.0), std::vector(c, 1e-3)).numbers());
+  const auto recurrent = on_device(std::vector<float>(batch * shape.state_size()));
   const auto blow_up = on_device(std::vector<int>(batch, -1));
   const DeviceArray<double> resolved(batch * steps * d), predicted(batch * steps * c);
   RolloutRun run{.network = packed_network(shape),
@@ -150,31 +154,28 @@ DeviceTiming time_step_on_device(const System& system, const NetworkShape& shape
                  .history = 0,
                  .continued = false,
                  .dt = 1e-4,
-                 .linear = false,
-                 .mean = false,
+                 .held = {},
                  .drives = {},
                  .bound = 1e12,
                  .weights = weights.data(),
-                 .input_mean = zeros.data(),
-                 .input_factor = ones.data(),
-                 .output_mean = zeros.data(),
-                 .output_scale = small.data(),
+                 .input = Normaliser::view_of(input.data(), d),
+                 .output = Normaliser::view_of(output.data(), c),
                  .y = y.data(),
                  .closure = zeros.data(),
                  .previous = previous.data(),
-                 .memory = memory.data(),
+                 .recurrent = recurrent.data(),
                  .blow_up = blow_up.data(),
                  .truth = nullptr,
                  .resolved = resolved.data(),
                  .predicted = predicted.data()};
   set_drives(system.closure_targets(), run.drives);
-  const auto plan = plan_rollout(run.network, run.count, shared_memory(), multiprocessors());
-  if (!plan) throw Error("the network is too large for rollouts on the CUDA device");
+  const auto launch = choose_launch(run.network, run.count, shared_memory(), multiprocessors());
+  if (!launch) throw Error("the network is too large for rollouts on the CUDA device");
   const Stream stream;
   DeviceTiming result;
   result.timing = time(9, stream, [&] {
     y.upload(start.data(), start.size(), stream);
-    launch_rollout(run, *plan, stream);
+    launch_rollout(run, *launch, stream);
     check_launch("starting a rollout");
   });
   result.timing.median_seconds /= steps, result.timing.best_seconds /= steps;

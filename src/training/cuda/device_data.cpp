@@ -28,21 +28,16 @@ DeviceData::DeviceData(const DescentPlan& plan, SampleShape shape, std::size_t m
     resolved_.reserve(models * stage_.batch * shape.states * d);
     closure_.reserve(models * stage_.batch * shape.closures * c);
   }
-  const Normalisation& scale = plan.context.normalisation;
-  std::vector<double> scales = scale.input_mean;
-  for (const double value : scale.input_scale) scales.push_back(1 / value);
-  scales.insert(scales.end(), scale.output_mean.begin(), scale.output_mean.end());
-  for (const double value : scale.output_scale) scales.push_back(1 / value);
-  scales.insert(scales.end(), scale.output_scale.begin(), scale.output_scale.end());
+  const Normalisers normalisers(plan.context.normalisation);
+  std::vector<double> scales = normalisers.input.numbers();
+  const std::vector<double> output = normalisers.output.numbers();
+  scales.insert(scales.end(), output.begin(), output.end());
   scales_.upload(scales.data(), scales.size(), nullptr);
   check(cudaStreamSynchronize(nullptr), "copying to it");
   source_ = {resolved_.data(),
              closure_.data(),
-             scales_.data(),
-             scales_.data() + d,
-             scales_.data() + 2 * d,
-             scales_.data() + 2 * d + c,
-             scales_.data() + 2 * d + 2 * c,
+             Normaliser::view_of(scales_.data(), d),
+             Normaliser::view_of(scales_.data() + 3 * d, c),
              static_cast<int>(d),
              static_cast<int>(c),
              stage_.augmentation ? static_cast<int>(augmentation_.turned_modes()) : 0};

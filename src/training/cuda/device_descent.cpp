@@ -4,10 +4,10 @@
 #include <mac/cuda.hpp>
 #include <optional>
 
+#include "training/cuda/coupled_chains.hpp"
 #include "training/cuda/device_data.hpp"
 #include "training/cuda/device_loss.hpp"
 #include "training/cuda/device_soap.hpp"
-#include "training/cuda/rollout_kernels.hpp"
 #include "training/descent.hpp"
 #include "training/soap.hpp"
 

@@ -37,13 +37,11 @@ __global__ void __launch_bounds__(threads)
   for_each_of_pair(pair, time, source.d_in, [&](int which, int t, int i) {
     const double value = image(source.resolved + sample.resolved, t, i, source.d_in),
                  normal = which == 0 ? normals.x : normals.y;
-    x[(first + t) * source.d_in + i] =
-        static_cast<float>((value - source.input_mean[i]) * source.input_factor[i] + noise * normal);
+    x[(first + t) * source.d_in + i] = static_cast<float>(source.input.to_network(i, value) + noise * normal);
   });
   for_each_of_pair(pair, time, source.d_out, [&](int, int t, int i) {
     const double value = image(source.closure + sample.closure, t, i, source.d_out);
-    target[(first + t) * source.d_out + i] =
-        static_cast<float>((value - source.output_mean[i]) * source.output_factor[i]);
+    target[(first + t) * source.d_out + i] = static_cast<float>(source.output.to_network(i, value));
   });
 }
 
@@ -92,7 +90,7 @@ __global__ void __launch_bounds__(threads)
     for (int t = threadIdx.x; t < time; t += threads) {
       const double* const row = source.resolved + sample.resolved + static_cast<std::size_t>(t) * d;
       const double value =
-          component_of_image(row, v, d, source.modes, rotations, sample) * source.input_factor[v];
+          component_of_image(row, v, d, source.modes, rotations, sample) * source.input.factor[v];
       squares += value * value;
     }
     const double total = block_sum(squares);

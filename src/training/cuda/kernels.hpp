@@ -8,6 +8,8 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "network/normaliser.hpp"
+
 namespace mac::cuda {
 
 /// One sample of a batch: where it starts in the data, and the symmetric image of it that is trained on.
@@ -22,9 +24,8 @@ struct Sample {
 
 /// Data and scales in device memory, in double as in the data file.
 struct BatchSource {
-  const double *resolved, *closure;                          // rows of d_in and d_out numbers
-  const double *input_mean, *input_factor;                   // (d_in); 1 / scale
-  const double *output_mean, *output_factor, *output_scale;  // (d_out)
+  const double *resolved, *closure;  // rows of d_in and d_out numbers
+  NormaliserView input, output;
   int d_in, d_out;
   int modes;  // Fourier modes that the translation turns: components k and modes + k; 0: none
 };

@@ -1,8 +1,8 @@
 // The counterpart of training/rollout_loss.cpp: network passes and coupled steps take turns on one stream.
 #include <algorithm>
 
+#include "training/cuda/coupled_chains.hpp"
 #include "training/cuda/device_loss.hpp"
-#include "training/cuda/rollout_kernels.hpp"
 #include "training/cuda/rollout_network.hpp"
 #include "training/normalise.hpp"
 
@@ -39,8 +39,7 @@ class DeviceRolloutLoss final : public DeviceLoss {
     problem_.starts = static_cast<int>(starts), problem_.states = static_cast<int>(sample.states);
     problem_.autoregressive = form == RolloutForm::autoregressive;
     problem_.d = static_cast<int>(shape.d_in), problem_.c = static_cast<int>(shape.d_out);
-    problem_.dt = context.dt, problem_.mean = context.held.target == Target::mean;
-    problem_.linear = context.held.hold == Hold::linear;
+    problem_.dt = context.dt, problem_.held = context.held;
     set_drives(context.system.closure_targets(), problem_.drives);
     upload_now(groups_, integers(symmetry_groups(context.system, shape.d_in)));
 
@@ -61,8 +60,7 @@ class DeviceRolloutLoss final : public DeviceLoss {
 
   void evaluate(const float* parameters, const BatchSource& source, const Sample* samples, double noise,
                 float* gradient, double* losses, cudaStream_t stream) override {
-    problem_.input_mean = source.input_mean, problem_.input_factor = source.input_factor;
-    problem_.output_mean = source.output_mean, problem_.output_scale = source.output_scale;
+    problem_.input = source.input, problem_.output = source.output;
     const int windows = static_cast<int>(models_ * batch_);
     if (relative_)
       launch_variable_sizes(source, samples, groups_.data(), windows, static_cast<int>(states_),

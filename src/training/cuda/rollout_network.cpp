@@ -1,6 +1,6 @@
 #include "training/cuda/rollout_network.hpp"
 
-#include "training/cuda/rollout_kernels.hpp"
+#include "training/cuda/coupled_chains.hpp"
 
 namespace mac::cuda {
 

@@ -1,5 +1,5 @@
-/* no_allocation MODEL: prints how often the heap was asked for memory during steps, saves, restores and
- * resets, and refuses a precision that does not exist. glibc's allocator is counted by standing in front of
+/* no_allocation MODEL: prints how often the heap was asked for memory during steps, copies, saves,
+ * restores and resets, and refuses a precision that does not exist. glibc's allocator is counted by standing in front of
  * it. */
 #include <errno.h>
 #include <mac/mac.h>
@@ -36,17 +36,19 @@ int main(int argc, char** argv) {
   static char saved[1 << 20];
   mac_error error;
   mac_model* model = NULL;
-  mac_state* state = NULL;
+  mac_state *state = NULL, *other = NULL;
   if (argc != 2) return 2;
   if (mac_model_open(argv[1], (mac_precision)7, &model, &error) != MAC_INVALID_ARGUMENT) return 3;
   check(mac_model_open(argv[1], MAC_FLOAT32, &model, &error), &error);
   check(mac_state_create(model, columns, &state, &error), &error);
+  check(mac_state_create(model, columns, &other, &error), &error);
   const long before = requests;
   for (int n = 0; n < 3; ++n) {
     check(mac_step(state, y, closure, &error), &error);
     check(mac_step_float(state, y_float, closure_float, &error), &error);
     check(mac_step_strided(state, y, columns, 1, closure, columns, 1, &error), &error);
     check(mac_closure_at(state, MAC_HOLD_LINEAR, 0.5, closure, &error), &error);
+    check(mac_state_copy(state, other, &error), &error);
     check(mac_state_save(state, saved, sizeof saved, &error), &error);
     check(mac_state_restore(state, saved, sizeof saved, &error), &error);
     check(mac_state_reset(state, &error), &error);
@@ -54,6 +56,7 @@ int main(int argc, char** argv) {
   const long during = requests - before;
   printf("%ld requests before, %ld during\n", before, during);
   mac_state_free(state);
+  mac_state_free(other);
   mac_model_close(model);
   return 0;
 }

@@ -1,6 +1,6 @@
 ! steps_fortran MODEL INPUT OUTPUT COLUMNS STOP LAYOUT: one step for every (inputs, columns) of INPUT, raw doubles;
-! the closures go to OUTPUT. After STOP steps the state is saved, and another one goes on from there. LAYOUT is
-! double, section (an array section that is not contiguous), column (rank 1; one column) or single.
+! the closures go to OUTPUT. After STOP steps the state is saved, and a copy of one that was restored goes on from
+! there. LAYOUT is double, section (an array section that is not contiguous), column (rank 1; one column) or single.
 program steps_fortran
   use, intrinsic :: iso_fortran_env, only: int8, real32, real64
   use mac
@@ -11,7 +11,7 @@ contains
 
   subroutine run()
     type(mac_model) :: model
-    type(mac_state) :: state, other
+    type(mac_state) :: state, other, copied
     integer(int8), allocatable :: saved(:)
     real(real64), allocatable :: y(:, :), closure(:, :), wide(:, :), wide_closure(:, :)
     real(real32), allocatable :: y_single(:, :), closure_single(:, :)
@@ -29,6 +29,7 @@ contains
     open (newunit=out, file=trim(path), access="stream", form="unformatted", status="replace")
     call get_command_argument(1, path)
     call model%open(path)
+    if (model%closure_target(2) /= 2 .or. model%closure_target(99) /= 0) error stop "closure_target"
     call state%create(model, columns)
     allocate (y(model%inputs(), columns), closure(model%outputs(), columns))
     allocate (wide(2*model%inputs(), 3*columns), wide_closure(3*model%outputs(), 2*columns))
@@ -39,7 +40,9 @@ contains
         call state%free()
         call other%create(model, columns)
         call other%restore(saved)
-        state = other
+        call copied%create(model, columns)
+        call copied%copy(other)
+        state = copied
       end if
       read (in, iostat=status) y
       if (status /= 0) exit

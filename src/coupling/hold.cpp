@@ -1,5 +1,5 @@
-#include <mac/coupling.hpp>
 #include <mac/error.hpp>
+#include <mac/hold.hpp>
 
 namespace mac {
 

@@ -1,9 +1,9 @@
 // A block takes a group of trajectories through all steps. Weights (where they fit) and recurrent states stay
 // in shared memory; activations are (channel, trajectory), TILE trajectories to a thread.
+#include "coupling/coupled_rk4.hpp"
 #include "network/cuda/columns.cuh"
 #include "network/cuda/shared_layout.cuh"
-#include "rollout/coupled_rk4.hpp"
-#include "rollout/cuda/rollout_kernel.hpp"
+#include "rollout/cuda/free_rollout.hpp"
 
 namespace mac::cuda {
 
@@ -262,8 +262,7 @@ __device__ void predict(float* shared, const Layout& at, const float* w, const R
   dense<TILE, 4>(w + net.output(), h, d, net.d_out, group, [&](int o, int g, const T& sum) {
     const float bias = w[net.output() + d * net.d_out + o];
     for (int i = 0; i < TILE; ++i)
-      closure[o * group + g + i] =
-          run.output_mean[o] + run.output_scale[o] * static_cast<double>(sum.at[i] + bias);
+      closure[o * group + g + i] = run.output.to_physical(o, static_cast<double>(sum.at[i] + bias));
   });
   __syncthreads();
 }
@@ -283,7 +282,8 @@ __device__ void advance(const Equations& equations, const RolloutRun& run, int d
     targets[v] = static_cast<std::size_t>(v);
   }
   const auto count = static_cast<std::size_t>(d);
-  const CoupledRk4 rk4{count, count, targets, run.dt, run.linear && previous, run.mean};
+  const HeldClosure held{previous ? run.held.hold : Hold::zero, run.held.target};
+  const CoupledRk4 rk4{count, count, targets, run.dt, held};
   rk4.step<D>([&](const double* at, double* rate) { equations.reduced_rhs(count, at, rate); }, now, before,
               state);
   for (int v = 0; v < d; ++v) y[v * group] = state[v];
@@ -342,7 +342,7 @@ __device__ void finish_step(float* shared, const Layout& at, const RolloutRun& r
 }
 
 template <class Net, int GROUP, bool SHARED_WEIGHTS, int THREADS>
-__global__ void __launch_bounds__(THREADS) rollout_kernel(const RolloutRun run) {
+__global__ void __launch_bounds__(THREADS) free_rollout_kernel(const RolloutRun run) {
   extern __shared__ float4 shared_quads[];
   float* const shared = reinterpret_cast<float*>(shared_quads);
   constexpr int group = GROUP, tile = GROUP % 4 == 0 ? 4 : 1;
@@ -372,13 +372,12 @@ __global__ void __launch_bounds__(THREADS) rollout_kernel(const RolloutRun run) 
     exchange(y, run.y, d, true);
     exchange(previous, run.previous, c, true);
     exchange(closure, run.closure, c, true);
-    exchange(shared + at.state, run.memory, states, true);
+    exchange(shared + at.state, run.recurrent, states, true);
     __syncthreads();
     for (int n = run.first; n < run.end; ++n) {
       if (n > 0 || !run.continued) {
         for (int i = threadIdx.x; i < d * group; i += THREADS)
-          shared[at.x + i] =
-              static_cast<float>((y[i] - run.input_mean[i / group]) * run.input_factor[i / group]);
+          shared[at.x + i] = static_cast<float>(run.input.to_network(i / group, y[i]));
         __syncthreads();
         predict<tile>(shared, at, w, run, net, group);
       }
@@ -388,7 +387,7 @@ __global__ void __launch_bounds__(THREADS) rollout_kernel(const RolloutRun run) 
     }
     exchange(y, run.y, d, false);
     exchange(previous, run.previous, c, false);
-    exchange(shared + at.state, run.memory, states, false);
+    exchange(shared + at.state, run.recurrent, states, false);
     __syncthreads();
   }
 }
@@ -403,7 +402,7 @@ struct RolloutVariant {
 template <class Net, int GROUP, bool SHARED_WEIGHTS>
 constexpr RolloutVariant variant(bool (*suits)(const PackedSizes&)) {
   constexpr int threads = GROUP == 1 ? 256 : 512;
-  return {rollout_kernel<Net, GROUP, SHARED_WEIGHTS, threads>, suits, GROUP, threads, SHARED_WEIGHTS};
+  return {free_rollout_kernel<Net, GROUP, SHARED_WEIGHTS, threads>, suits, GROUP, threads, SHARED_WEIGHTS};
 }
 template <int GROUP, bool SHARED_WEIGHTS>
 constexpr RolloutVariant any() {
@@ -434,25 +433,25 @@ DeviceEquations device_equations(const ReducedEquations& equations) {
   return out;
 }
 
-std::optional<RolloutPlan> plan_rollout(const PackedNetwork& network, int count, const SharedMemory& memory,
-                                        int processors) {
-  std::optional<RolloutPlan> plan;
+std::optional<RolloutLaunch> choose_launch(const PackedNetwork& network, int count,
+                                           const SharedMemory& shared, int processors) {
+  std::optional<RolloutLaunch> launch;
   for (const RolloutVariant& variant : variants) {
     const std::size_t bytes = bytes_of(variant, network);
-    if (bytes > memory.per_block || !variant.suits(network)) continue;
-    if (plan && variants[plan->variant].shared_weights && !variant.shared_weights) break;
+    if (bytes > shared.per_block || !variant.suits(network)) continue;
+    if (launch && variants[launch->variant].shared_weights && !variant.shared_weights) break;
     const int groups = (count + variant.group - 1) / variant.group;
-    plan = {static_cast<int>(&variant - variants), std::min(groups, processors), bytes};
+    launch = {static_cast<int>(&variant - variants), std::min(groups, processors), bytes};
     if (count > (variant.group - 1) * processors) break;
   }
-  return plan;
+  return launch;
 }
 
-void launch_rollout(const RolloutRun& run, const RolloutPlan& plan, cudaStream_t stream) {
-  const RolloutVariant& variant = variants[plan.variant];
+void launch_rollout(const RolloutRun& run, const RolloutLaunch& launch, cudaStream_t stream) {
+  const RolloutVariant& variant = variants[launch.variant];
   cudaFuncSetAttribute(variant.kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
-                       static_cast<int>(plan.bytes));
-  variant.kernel<<<plan.blocks, variant.threads, plan.bytes, stream>>>(run);
+                       static_cast<int>(launch.bytes));
+  variant.kernel<<<launch.blocks, variant.threads, launch.bytes, stream>>>(run);
 }
 
 }  // namespace mac::cuda

@@ -4,6 +4,7 @@
 // variables): z in double, x and y, the network's input and output, in float.
 #pragma once
 
+#include <mac/hold.hpp>
 #include <mac/host_device.hpp>
 
 #include "systems/reduced_equations.hpp"
@@ -19,9 +20,9 @@ struct RolloutProblem {
   bool autoregressive;  // chains ordered by t, then w; else by w, then t
   int d, c;
   double dt;
-  bool linear, mean;           // the hold, what the network predicts
+  HeldClosure held;
   int drives[most_variables];  // closure that drives variable v, or -1
-  const double *input_mean, *input_factor, *output_mean, *output_scale;
+  NormaliserView input, output;
 
   MAC_HOST_DEVICE int chains() const { return windows * starts; }
   MAC_HOST_DEVICE int chain(int w, int t) const { return autoregressive ? t * windows + w : w * starts + t; }

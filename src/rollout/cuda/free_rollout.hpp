@@ -3,7 +3,11 @@
 
 #include <cuda_runtime.h>
 
+#include <mac/hold.hpp>
+#include <optional>
+
 #include "network/cuda/plan.hpp"
+#include "network/normaliser.hpp"
 #include "rollout/cuda/packed_network.hpp"
 #include "systems/reduced_equations.hpp"
 
@@ -30,24 +34,25 @@ struct RolloutRun {
   int history;            // y is the truth up to and including this step
   bool continued;         // step 0 has its prediction already
   double dt;
-  bool linear, mean;                  // the hold, what the network predicts
+  HeldClosure held;
   int drives[most_rolled_variables];  // closure that drives variable v, or -1
   double bound;                       // beyond it a trajectory has blown up
   const float* weights;               // packed
-  const double *input_mean, *input_factor, *output_mean, *output_scale;  // (d_in), 1 / scale; (d_out)
+  NormaliserView input, output;       // in device memory
 
   // Carried from launch to launch.
   double* y;         // (count, d_in): state at step `first`
   double* closure;   // (count, d_out): continued only, the prediction of step 0
   double* previous;  // (count, d_out): the prediction before
-  float* memory;     // (count, state)
+  float* recurrent;  // (count, state_size): what the network remembers
   int* blow_up;      // (count): first step at which it had blown up, or -1
 
   const double* truth;           // (count, history + 1, d_in), or null
   double *resolved, *predicted;  // (count, times, ·): results, NaN after a blow-up
 };
 
-struct RolloutPlan {
+/// How a rollout is launched.
+struct RolloutLaunch {
   int variant;        // place in the table of compiled kernels
   int blocks;         // of the launch
   std::size_t bytes;  // of shared memory
@@ -55,9 +60,9 @@ struct RolloutPlan {
 
 /// The largest groups that fit and leave no multiprocessor without one, else the smallest that fit; none if
 /// not even one trajectory's state fits.
-std::optional<RolloutPlan> plan_rollout(const PackedNetwork& network, int count, const SharedMemory& memory,
-                                        int processors);
+std::optional<RolloutLaunch> choose_launch(const PackedNetwork& network, int count,
+                                           const SharedMemory& shared, int processors);
 
-void launch_rollout(const RolloutRun& run, const RolloutPlan& plan, cudaStream_t stream);
+void launch_rollout(const RolloutRun& run, const RolloutLaunch& launch, cudaStream_t stream);
 
 }  // namespace mac::cuda

@@ -1,7 +1,7 @@
 #include <mac/coupling.hpp>
 #include <mac/error.hpp>
 
-#include "rollout/coupled_rk4.hpp"
+#include "coupling/coupled_rk4.hpp"
 
 namespace mac {
 
@@ -16,7 +16,7 @@ CoupledRk4 coupled_rk4(const System& system, double dt, HeldClosure held) {
   if (d > largest_capacity)
     throw Error("coupled_step handles at most {} resolved variables, not {}", largest_capacity, d);
   const auto targets = system.closure_targets();
-  return {d, targets.size(), targets.data(), dt, held.hold == Hold::linear, held.target == Target::mean};
+  return {d, targets.size(), targets.data(), dt, held};
 }
 
 }  // namespace

@@ -1,4 +1,5 @@
-// A coupled step and its gradient, for the host and for a CUDA device; the method is in mac/held_rk4.hpp.
+// The coupled step of one trajectory with the holds zero and linear, and its gradient, for the host and for a
+// CUDA device; the method is in mac/held_rk4.hpp.
 #pragma once
 
 #include <cstddef>
@@ -12,36 +13,22 @@ struct CoupledRk4 {
   std::size_t d, c;            // resolved variables, closures
   const std::size_t* targets;  // (c): closure j is added to equation targets[j]
   double dt;
-  bool linear;  // the closure is extrapolated from the last two predictions, else held
-  bool mean;    // predictions are means over their steps
-
-  MAC_HOST_DEVICE double share(bool has_previous, std::size_t stage) const {
-    return linear && has_previous ? held_rk4::share(held_rk4::a(stage), mean) : 0;
-  }
+  HeldClosure held;
 
   template <std::size_t Capacity>
   struct Stages {
     double y[stages][Capacity], k[stages][Capacity];
+    MAC_HOST_DEVICE double* state(std::size_t i) { return y[i]; }
+    MAC_HOST_DEVICE double* rate(std::size_t i) { return k[i]; }
   };
 
-  template <std::size_t Capacity, class Rhs>
-  MAC_HOST_DEVICE void compute_stages(const Rhs& rhs, const double* closure, const double* previous,
-                                      const double* y, Stages<Capacity>& out) const {
-    for (std::size_t i = 0; i < stages; ++i) {
-      held_rk4::stage_state(i, d, dt, y, i == 0 ? nullptr : out.k[i - 1], out.y[i]);
-      rhs(static_cast<const double*>(out.y[i]), out.k[i]);
-      const double s = share(previous != nullptr, i);
-      for (std::size_t j = 0; j < c; ++j)
-        out.k[i][targets[j]] += held_rk4::line(closure[j], previous ? previous[j] : 0, s);
-    }
-  }
-
-  /// Advances y.
+  /// Advances y; previous is null in the first step.
   template <std::size_t Capacity, class Rhs>
   MAC_HOST_DEVICE void step(const Rhs& rhs, const double* closure, const double* previous, double* y) const {
     Stages<Capacity> at;
-    compute_stages(rhs, closure, previous, y, at);
-    held_rk4::finish(d, dt, {at.k[0], at.k[1], at.k[2], at.k[3]}, y);
+    held_rk4::step(
+        columns(), dt, at, rates(rhs),
+        [&](std::size_t i, const double*) { return line(closure, previous, i); }, y);
   }
 
   /// From d_next adds to d_y, d_closure, d_previous; add_vjp(y, adjoint, grad) adds (dR^/dy)^T adjoint.
@@ -50,7 +37,8 @@ struct CoupledRk4 {
                                const double* previous, const double* y, const double* d_next, double* d_y,
                                double* d_closure, double* d_previous) const {
     Stages<Capacity> at;
-    compute_stages(rhs, closure, previous, y, at);
+    held_rk4::compute_stages(columns(), dt, y, at, rates(rhs),
+                             [&](std::size_t i, const double*) { return line(closure, previous, i); });
     double d_k[Capacity];
     double d_stage[Capacity];  // of y_{i+1}, through which k_i acts on later stages
     for (std::size_t i = stages; i-- > 0;) {
@@ -58,7 +46,7 @@ struct CoupledRk4 {
         d_k[v] = dt * held_rk4::b(i) * d_next[v];
         if (i + 1 < stages) d_k[v] += dt * held_rk4::a(i + 1) * d_stage[v];
       }
-      const double s = share(previous != nullptr, i);
+      const double s = line(closure, previous, i).share;
       for (std::size_t j = 0; j < c; ++j) {
         d_closure[j] += (1 + s) * d_k[targets[j]];
         if (s != 0) d_previous[j] -= s * d_k[targets[j]];
@@ -68,6 +56,17 @@ struct CoupledRk4 {
       for (std::size_t v = 0; v < d; ++v) d_y[v] += d_stage[v];
     }
     for (std::size_t v = 0; v < d; ++v) d_y[v] += d_next[v];
+  }
+
+ private:
+  MAC_HOST_DEVICE held_rk4::Columns columns() const { return {1, d, c, targets}; }
+  MAC_HOST_DEVICE held_rk4::StageClosure line(const double* closure, const double* previous,
+                                              std::size_t stage) const {
+    return {closure, previous, held_rk4::share(held, previous != nullptr, held_rk4::a(stage))};
+  }
+  template <class Rhs>
+  MAC_HOST_DEVICE static auto rates(const Rhs& rhs) {
+    return [&rhs](std::size_t, const double* y, double* k) { rhs(y, k); };
   }
 };
 

@@ -1,8 +1,8 @@
 #include <mac/dual.hpp>
 
-#include "rollout/coupled_rk4.hpp"
+#include "coupling/coupled_rk4.hpp"
+#include "training/cuda/coupled_chains.hpp"
 #include "training/cuda/device_random.cuh"
-#include "training/cuda/rollout_kernels.hpp"
 
 namespace mac::cuda {
 
@@ -28,7 +28,7 @@ __global__ void __launch_bounds__(threads)
     truth[(static_cast<std::size_t>(w) * p.states + t) * p.d + v] = state;
     if (!starts) continue;
     z[chain * p.d + v] = state;
-    double value = (state - p.input_mean[v]) * p.input_factor[v];
+    double value = p.input.to_network(v, state);
     if (noise > 0) value += noise * normals.next();
     x[chain * p.d + v] = static_cast<float>(value);
   }
@@ -57,14 +57,14 @@ struct ChainClosures {
                  : at.y + static_cast<std::size_t>(t > 0 ? p.chain(p.window(chain), t - 1) : chain) * p.c;
     for (int v = 0; v < variables<Room>(p); ++v) {
       const int j = p.drives[v];
-      closure[v] = j < 0 ? 0 : static_cast<double>(now[j]) * p.output_scale[j] + p.output_mean[j];
-      previous[v] = j < 0 ? 0 : static_cast<double>(before[j]) * p.output_scale[j] + p.output_mean[j];
+      closure[v] = j < 0 ? 0 : p.output.to_physical(j, static_cast<double>(now[j]));
+      previous[v] = j < 0 ? 0 : p.output.to_physical(j, static_cast<double>(before[j]));
       targets[v] = static_cast<std::size_t>(v);
     }
   }
   __device__ CoupledRk4 integrator(const RolloutProblem& p) const {
     const auto d = static_cast<std::size_t>(variables<Room>(p));
-    return {d, d, targets, p.dt, p.linear && has_previous, p.mean};
+    return {d, d, targets, p.dt, {has_previous ? p.held.hold : Hold::zero, p.held.target}};
   }
 };
 
@@ -88,10 +88,10 @@ __global__ void __launch_bounds__(threads)
   rk4.step<Room>(rhs, closures.closure, closures.previous, y);
   const double* const truth = true_state(p, at, chain);
   for (int v = 0; v < d; ++v) {
-    const double error = (y[v] - truth[v]) * p.input_factor[v];
+    const double error = (y[v] - truth[v]) * p.input.factor[v];
     errors[offset + v] = error * error + (at.s > 0 ? errors[offset + v] : 0);
     z_next[offset + v] = y[v];
-    if (x_next) x_next[offset + v] = static_cast<float>((y[v] - p.input_mean[v]) * p.input_factor[v]);
+    if (x_next) x_next[offset + v] = static_cast<float>(p.input.to_network(v, y[v]));
   }
 }
 
@@ -138,9 +138,9 @@ __global__ void __launch_bounds__(threads)
   double y[Room], d_next[Room], d_y[Room], own[Room], before[Room];
   for (int v = 0; v < d; ++v) {
     y[v] = at.z[offset + v];
-    d_next[v] = slopes[p.window(chain) * d + v] * (z_next[offset + v] - truth[v]) * p.input_factor[v] *
-                p.input_factor[v];
-    if (d_z) d_next[v] += d_z[offset + v] + static_cast<double>(d_x[offset + v]) * p.input_factor[v];
+    d_next[v] = slopes[p.window(chain) * d + v] * (z_next[offset + v] - truth[v]) * p.input.factor[v] *
+                p.input.factor[v];
+    if (d_z) d_next[v] += d_z[offset + v] + static_cast<double>(d_x[offset + v]) * p.input.factor[v];
     d_y[v] = 0, own[v] = 0, before[v] = 0;
   }
   const auto rhs = [&](const double* state, double* rate) { equations.reduced_rhs(rk4.d, state, rate); };
@@ -175,7 +175,7 @@ __global__ void __launch_bounds__(threads)
   if (later) sum += later[i];
   if (s == 0 && t + 1 < p.starts)
     sum += d_previous[static_cast<std::size_t>(p.chain(p.window(chain), t + 1)) * p.c + j];
-  d_y[i] = static_cast<float>(sum * p.output_scale[j]);
+  d_y[i] = static_cast<float>(sum * p.output.scale[j]);
 }
 
 __global__ void __launch_bounds__(threads) add_kernel(const float* from, float* to, std::size_t count) {

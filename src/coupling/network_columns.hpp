@@ -1,0 +1,94 @@
+// A network in physical units for a batch of columns: normalise, one step of the network, back to physical
+// units. Rollouts, validation and the runtime predict with it.
+//
+//   closure = to_physical(network(to_network(y), memory))
+#pragma once
+
+#include <cmath>
+#include <mac/network.hpp>
+#include <vector>
+
+#include "network/cpu/aligned.hpp"
+#include "network/normaliser.hpp"
+
+namespace mac {
+
+/// A caller's array of any layout: component i of column j is data[i*component + j*column].
+template <class T>
+struct Field {
+  T* data;
+  std::ptrdiff_t component, column;
+
+  T& at(std::size_t i, std::size_t j) const {
+    return data[static_cast<std::ptrdiff_t>(i) * component + static_cast<std::ptrdiff_t>(j) * column];
+  }
+};
+
+/// Row-major: (columns, components).
+template <class T>
+Field<T> rows(T* data, std::size_t components) {
+  return {data, 1, static_cast<std::ptrdiff_t>(components)};
+}
+
+/// T is the network's scalar. Engine and normalisers outlive it; never allocates after it was made.
+template <class T>
+class NetworkColumns {
+ public:
+  NetworkColumns(const StepEngine<T>& engine, const Normalisers& normalisers, std::size_t columns)
+      : engine_(engine),
+        normalisers_(normalisers),
+        columns_(columns),
+        x_(columns * engine.shape().d_in),
+        c_(columns * engine.shape().d_out),
+        scratch_(cpu::aligned_array<T>(engine.scratch_size())) {}
+
+  std::size_t columns() const { return columns_; }
+  std::size_t inputs() const { return normalisers_.input.size(); }
+  std::size_t outputs() const { return normalisers_.output.size(); }
+
+  /// The next step's input from y (columns, inputs): false where a number is not finite once normalised.
+  template <class U>
+  bool take(const Field<const U>& y) {
+    const NormaliserView normaliser = normalisers_.input.view();
+    const std::size_t inputs = this->inputs();
+    bool finite = true;
+    for (std::size_t j = 0; j < columns_; ++j)
+      for (std::size_t i = 0; i < inputs; ++i) {
+        const T x = static_cast<T>(normaliser.to_network(i, static_cast<double>(y.at(i, j))));
+        finite = finite && std::isfinite(x);
+        x_[j * inputs + i] = x;
+      }
+    return finite;
+  }
+  /// The input that take() left, (columns, inputs), normalised.
+  const std::vector<T>& input() const { return x_; }
+
+  /// memory (columns, state_size) goes one step on.
+  void step(T* memory) { engine_.step(columns_, x_.data(), c_.data(), memory, scratch_.get()); }
+
+  /// put(i, j, closure) for component i of column j, in physical units.
+  template <class Put>
+  void give(const Put& put) const {
+    const NormaliserView normaliser = normalisers_.output.view();
+    const std::size_t outputs = this->outputs();
+    for (std::size_t j = 0; j < columns_; ++j)
+      for (std::size_t i = 0; i < outputs; ++i)
+        put(i, j, normaliser.to_physical(i, static_cast<double>(c_[j * outputs + i])));
+  }
+
+  /// All of it: y (columns, inputs) -> closure (columns, outputs).
+  void predict(const double* y, double* closure, T* memory) {
+    take(rows(y, inputs()));
+    step(memory);
+    give([&](std::size_t i, std::size_t j, double value) { closure[j * outputs() + i] = value; });
+  }
+
+ private:
+  const StepEngine<T>& engine_;
+  const Normalisers& normalisers_;
+  std::size_t columns_;
+  std::vector<T> x_, c_;  // (columns, inputs), (columns, outputs), normalised
+  cpu::AlignedArray<T> scratch_;
+};
+
+}  // namespace mac
