@@ -11,10 +11,12 @@ namespace mac {
 struct ReportOptions {
   int threads = 0;  // 0: all cores
   bool quiet = false;
+  std::string data = {};  // the data file of rollouts, where it is not where they say
 };
 
 /// A report of a folder as `mac run` leaves it:
-///   rollouts/*.h5                 what is compared; at least one
+///   metrics.json                  what is compared; without it the rollouts are evaluated
+///   rollouts/*.h5                 at least one; of each only what is drawn is read
 ///   experiment.toml               else the experiment of the rollouts
 ///   data.h5                       for the memory of the networks
 ///   models/NAME-seedN.safetensors, NAME-seedN.history.csv, and *.h5 of fitted models

@@ -55,6 +55,8 @@ void add_rollout(CLI::App& program) {
       ->type_name("TIME");
   command->add_flag("--time-steps", options->rollout.time_steps,
                     "Record the wall time of every step in the file");
+  command->add_flag("--self-contained", options->rollout.self_contained,
+                    "Copy the truth into the file instead of referring to the data file");
   command->add_option("--device", options->device, "Where a network is rolled out: cpu (default) or cuda")
       ->check(CLI::IsMember({"cpu", "cuda"}))
       ->type_name("DEVICE");
@@ -65,6 +67,7 @@ void add_rollout(CLI::App& program) {
     if (to->count() > 0) options->rollout.to = options->to;
     options->rollout.threads = options->common.threads;
     options->rollout.quiet = options->common.quiet;
+    options->rollout.validation = validation_trajectories;
     options->request.on_device = options->device == "cuda";
     const DataFile data = DataFile::open(options->data);
     rollout(options->request, data, options->output, options->rollout);

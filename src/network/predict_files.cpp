@@ -6,7 +6,8 @@
 #include <mac/version.hpp>
 
 #include "data/provenance.hpp"
-#include "evaluation/relative_l2.hpp"
+#include "data/relative_l2.hpp"
+#include "evaluation/mean_std.hpp"
 #include "io/atomic_file.hpp"
 #include "io/hdf5.hpp"
 #include "network/predict.hpp"

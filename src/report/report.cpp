@@ -36,25 +36,14 @@ std::string system_title(const System& system) {
   return found == system_titles.end() ? std::string(system.name()) : found->second;
 }
 
-/// The settings of a table of the experiment file on one line, without comments.
-std::string settings(const std::string& text, const std::string& table) {
-  std::string result, line;
-  bool inside = false;
-  for (const char c : text + "\n") {
-    if (c != '\n') {
-      line += c;
-      continue;
-    }
-    line = line.substr(0, line.find('#'));
-    while (!line.empty() && (line.back() == ' ' || line.back() == '\t' || line.back() == '\r'))
-      line.pop_back();
-    if (line.starts_with('['))
-      inside = line == "[" + table + "]";
-    else if (inside && !line.empty() && !line.starts_with("name "))
-      result += (result.empty() ? "" : ", ") + line;
-    line.clear();
-  }
-  return result;
+/// The settings of a table of the experiment on one line: all of them, or those that the file gives.
+std::string settings(const Experiment& experiment, const char* name, bool defaults) {
+  const auto table = experiment.config.table_if(name);
+  if (!table) return {};
+  std::vector<std::string> parts;
+  for (const auto& [key, value] : table->values())
+    if (key != "name" && (defaults || table->has(key))) parts.push_back(fmt::format("{} = {}", key, value));
+  return fmt::format("{}", fmt::join(parts, ", "));
 }
 
 std::string value_of(const Model& model, const std::string& key) {
@@ -101,23 +90,19 @@ Section what_was_run(const Source& source) {
   const Experiment& experiment = source.experiment;
   const std::string& text = experiment.config.text();
   Facts facts{{"System", system_title(*experiment.system)},
-              {"Parameters", settings(text, "system")},
+              {"Parameters", settings(experiment, "system", true)},
               {"Data", fmt::format("solver step {:g}, closure step {:g}, seed {}", experiment.data.dt,
                                    experiment.data.closure_step(), experiment.data.seed)}};
   for (const SplitPlan& split : experiment.data.splits)
     facts.emplace_back("  " + split.name,
                        fmt::format("{} {} to t = {:g}", split.trajectories,
                                    split.trajectories == 1 ? "trajectory" : "trajectories", split.horizon));
-  if (const std::string training = settings(text, "training"); !training.empty())
+  if (const std::string training = settings(experiment, "training", false); !training.empty())
     facts.emplace_back("Training", training);
-  std::map<std::string, std::size_t> files;
-  std::vector<std::string> order;
-  for (const RolloutFile& rollout : source.rollouts)
-    if (files[rollout.model]++ == 0) order.push_back(rollout.model);
   std::string rollouts;
-  for (const std::string& model : order)
-    rollouts += fmt::format("{}{}{}", rollouts.empty() ? "" : ", ", model,
-                            files[model] > 1 ? fmt::format(" ({} seeds)", files[model]) : "");
+  for (const ModelMetrics& model : source.evaluation.models)
+    rollouts += fmt::format("{}{}{}", rollouts.empty() ? "" : ", ", model.model,
+                            model.files.size() > 1 ? fmt::format(" ({} seeds)", model.files.size()) : "");
   facts.emplace_back("Compared", rollouts);
   if (const std::string times = wall_times(source.timing); !times.empty())
     facts.emplace_back("Wall times", times);
@@ -164,14 +149,14 @@ std::vector<NamedResponse> memory_responses(const Source& source, int threads) {
   return responses;
 }
 
-/// The figures that need whole rollouts, before evaluate() takes them.
-std::vector<Figure> case_figures(const Source& source) {
+/// One trajectory of each split.
+std::vector<Figure> case_figures(Source& source) {
   std::vector<Figure> figures;
   const Experiment& experiment = source.experiment;
   const bool fourier = experiment.system->fourier_modes() > 0;
   for (const SplitPlan& split : experiment.data.splits) {
     if (fourier && split.name == "ood") continue;  // named fields: shown by their physical-space errors
-    const auto shown = representative_case(source.rollouts, split.name);
+    const auto shown = representative_case(source.evaluation, source.rollouts, source.truths, split.name);
     if (!shown) continue;
     figures.push_back(trajectory_figure(experiment, *shown, Quantity::resolved));
     if (Figure closure = trajectory_figure(experiment, *shown, Quantity::closure);
@@ -205,7 +190,7 @@ void write_report(Source source, const std::string& output, const ReportOptions&
   std::vector<Figure> figures = case_figures(source);
   const std::vector<StepTimes> times = step_times(source.rollouts);
   const Section run = what_was_run(source);
-  const Evaluation evaluation = evaluate(std::move(source.rollouts));
+  const Evaluation& evaluation = source.evaluation;
   for (Figure& figure : series_figures(evaluation)) figures.push_back(std::move(figure));
   const auto add = [&](std::optional<Figure> figure) {
     if (figure) figures.push_back(std::move(*figure));
@@ -252,7 +237,7 @@ void report_run(const std::string& folder, const std::string& output, const Repo
 
 void report_rollouts(const std::vector<std::string>& rollouts, const std::string& output,
                      const ReportOptions& options) {
-  report::write_report(report::read_rollouts(rollouts), output, options);
+  report::write_report(report::read_rollouts(rollouts, options.data), output, options);
 }
 
 }  // namespace mac

@@ -18,6 +18,9 @@ struct ModelRequest {
 /// Throws UsageError if the model does not fit the data: another system, other variables, another step.
 std::unique_ptr<ClosureModel> open_model(const ModelRequest& request, const DataFile& data);
 
+/// Trajectories that a command rolls out for the file's validation_error.
+inline constexpr std::size_t validation_trajectories = 16;
+
 /// Opens the model and rolls it out; UsageError if the rollout would overwrite the model or the data.
 void rollout(const ModelRequest& request, const DataFile& data, const std::string& path,
              const RolloutOptions& options);

@@ -16,6 +16,7 @@
 #include <thread>
 
 #include "io/atomic_file.hpp"
+#include "io/content_hash.hpp"
 #include "io/standard_streams.hpp"
 #include "rollout/open_model.hpp"
 #include "run/experiment_copy.hpp"
@@ -251,6 +252,7 @@ class Study {
       options.threads = options_.threads;
       options.quiet = options_.quiet;
       options.time_steps = true;
+      options.validation = validation_trajectories;
       rollout(request, data, path(output), options);
     });
     rollout_contents_.push_back(manifest_.content(output));
@@ -266,17 +268,18 @@ class Study {
     return {Hold::linear, Target::instant};
   }
 
+  /// As metrics.json has it: the same numbers whether it was made now or before.
   Evaluation evaluate_rollouts(const std::vector<std::string>& rollouts) {
-    std::vector<RolloutFile> files;
-    for (const std::string& output : rollouts) {
-      files.push_back(RolloutFile::open(path(output)));
-      files.back().experiment = experiment_;  // its [evaluation] may be newer than the data
-    }
-    Evaluation evaluation = evaluate(std::move(files));
     std::vector<std::string> inputs = rollout_contents_;
     if (const auto table = experiment_.config.table_if("evaluation")) inputs.push_back(table->canonical());
-    stage("evaluate", "metrics.json", inputs,
-          [&] { write_file_atomically(path("metrics.json"), metrics_text(evaluation)); });
+    stage("evaluate", "metrics.json", inputs, [&] {
+      std::vector<std::string> paths;
+      for (const std::string& output : rollouts) paths.push_back(path(output));
+      const EvaluateOptions options{path("data.h5"), &experiment_};  // its [evaluation] may be newer
+      write_file_atomically(path("metrics.json"), metrics_text(evaluate_files(paths, options)));
+    });
+    Evaluation evaluation = read_metrics(path("metrics.json"));
+    evaluation.experiment = experiment_;
     return evaluation;
   }
 

@@ -178,25 +178,36 @@ def rollout_data(
     hold: Optional[str] = None,
     splits: Union[str, Sequence[str]] = (),
     to: Optional[float] = None,
+    self_contained: bool = False,
     threads: int = 0,
     quiet: bool = True,
 ) -> None:
     """`mac rollout`: the model ("markov", "exact", a file, or a name of the zoo) from every trajectory of a data file's
-    splits."""
+    splits.
+
+    The file refers to the data file for the truth; self_contained = True copies the truth into it.
+    """
     source = str(model) if str(model) in ("markov", "exact") else str(model_path(model))
     chosen = [splits] if isinstance(splits, str) else list(splits)
-    _mac.rollout_data(source, str(data), str(path), name, hold, chosen, to, _threads(threads), quiet)
+    _mac.rollout_data(source, str(data), str(path), name, hold, chosen, to, self_contained, _threads(threads), quiet)
 
 
-def read_rollout(path: PathLike) -> dict[str, RolloutSplit]:
-    """The splits of a rollout file."""
-    return {name: RolloutSplit(**arrays) for name, arrays in _mac.read_rollout(str(path)).items()}
+def _file(path: Optional[PathLike]) -> str:
+    return "" if path is None else str(path)
 
 
-def evaluate(rollouts: Union[PathLike, Sequence[PathLike]]) -> dict[str, Any]:
-    """Metrics of rollout files, as in metrics.json (docs/experiments.md)."""
+def read_rollout(path: PathLike, *, data: Optional[PathLike] = None) -> dict[str, RolloutSplit]:
+    """The splits of a rollout file.
+
+    data: the data file it was made on, where that is neither where the rollout says nor beside it.
+    """
+    return {name: RolloutSplit(**arrays) for name, arrays in _mac.read_rollout(str(path), _file(data)).items()}
+
+
+def evaluate(rollouts: Union[PathLike, Sequence[PathLike]], *, data: Optional[PathLike] = None) -> dict[str, Any]:
+    """Metrics of rollout files, as in metrics.json (docs/experiments.md). data: as for read_rollout."""
     paths = [rollouts] if isinstance(rollouts, (str, os.PathLike)) else list(rollouts)
-    metrics: dict[str, Any] = json.loads(_mac.evaluate([str(path) for path in paths]))
+    metrics: dict[str, Any] = json.loads(_mac.evaluate([str(path) for path in paths], _file(data)))
     return metrics
 
 

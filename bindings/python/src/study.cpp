@@ -165,7 +165,7 @@ py::dict train_network(const Experiment& experiment, const std::string& model, c
 
 void roll_out_data(const std::string& model, const std::string& data, const std::string& path,
                    const std::string& name, std::optional<std::string> hold, std::vector<std::string> splits,
-                   std::optional<double> to, int threads, bool quiet) {
+                   std::optional<double> to, bool self_contained, int threads, bool quiet) {
   ModelRequest request{model, name, std::nullopt, std::nullopt};
   if (hold) request.hold = hold_from(*hold);
   RolloutOptions options;
@@ -173,13 +173,15 @@ void roll_out_data(const std::string& model, const std::string& data, const std:
   options.to = to;
   options.threads = threads;
   options.quiet = quiet;
+  options.self_contained = self_contained;
+  options.validation = validation_trajectories;
   const LongCall call;
   const DataFile file = DataFile::open(data);
   rollout(request, file, path, options);
 }
 
-py::dict read_rollout(const std::string& path) {
-  const RolloutFile file = RolloutFile::open(path);
+py::dict read_rollout(const std::string& path, const std::string& data) {
+  const RolloutFile file = RolloutFile::open(path, data);
   const auto d = static_cast<py::ssize_t>(file.experiment.system->resolved_size());
   const auto c = static_cast<py::ssize_t>(file.experiment.system->closure_size());
   py::dict splits;
@@ -203,11 +205,9 @@ py::dict read_rollout(const std::string& path) {
 }
 
 /// Metrics as the text of metrics.json.
-std::string evaluate_files(const std::vector<std::string>& rollouts) {
+std::string evaluate_paths(const std::vector<std::string>& files, const std::string& data) {
   const LongCall call;
-  std::vector<RolloutFile> files;
-  for (const std::string& path : rollouts) files.push_back(RolloutFile::open(path));
-  return to_json(evaluate(std::move(files))).dump();
+  return to_json(evaluate_files(files, {data})).dump();
 }
 
 py::tuple run_experiment(const Experiment& experiment, const std::string& folder, const RunOptions& options) {
@@ -236,10 +236,10 @@ void bind_stages(py::module_& module) {
              py::arg("path"), py::arg("seed"), py::arg("resume"), py::arg("device"), py::arg("threads"),
              py::arg("quiet"));
   module.def("rollout_data", &roll_out_data, py::arg("model"), py::arg("data"), py::arg("path"),
-             py::arg("name"), py::arg("hold"), py::arg("splits"), py::arg("to"), py::arg("threads"),
-             py::arg("quiet"));
-  module.def("read_rollout", &read_rollout, py::arg("path"));
-  module.def("evaluate", &evaluate_files, py::arg("rollouts"));
+             py::arg("name"), py::arg("hold"), py::arg("splits"), py::arg("to"), py::arg("self_contained"),
+             py::arg("threads"), py::arg("quiet"));
+  module.def("read_rollout", &read_rollout, py::arg("path"), py::arg("data"));
+  module.def("evaluate", &evaluate_paths, py::arg("files"), py::arg("data"));
   module.def(
       "run",
       [](const Experiment& experiment, const std::string& folder, std::vector<std::uint64_t> seeds,

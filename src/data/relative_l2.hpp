@@ -1,7 +1,7 @@
-// The error of a sequence, and its mean over trajectories.
+// The error of a sequence of states.
 #pragma once
 
-#include <mac/evaluation.hpp>
+#include <cstddef>
 #include <span>
 #include <vector>
 
@@ -11,8 +11,5 @@ namespace mac {
 /// variable that a symmetry keeps at zero (phi_k of sin x), which has no relative error.
 std::vector<double> relative_l2(std::span<const double> predicted, std::span<const double> truth,
                                 std::size_t width);
-
-/// NaN of no values.
-MeanStd mean_std(const std::vector<double>& values);
 
 }  // namespace mac
