@@ -199,6 +199,22 @@ def test_a_rollout_file_is_read_and_evaluated(folder, model, data):
     assert set(metrics["models"]) == {"mac", "markov"}
 
 
+def test_a_rollout_finds_the_data_file_it_was_made_on(tmp_path, model, data):
+    moved = tmp_path / "moved.h5"
+    shutil.copy(data, moved)
+    mac.rollout_data(model, moved, tmp_path / "r.h5", threads=1)
+    mac.rollout_data(model, moved, tmp_path / "whole.h5", self_contained=True, threads=1)
+    moved.unlink()
+    with pytest.raises(mac.Error, match="moved.h5, which is not there"):
+        mac.read_rollout(tmp_path / "r.h5")
+    with pytest.raises(mac.Error, match="moved.h5, which is not there"):
+        mac.evaluate(tmp_path / "r.h5")
+    found = mac.read_rollout(tmp_path / "r.h5", data=data)["test"]
+    whole = mac.read_rollout(tmp_path / "whole.h5")["test"]
+    np.testing.assert_array_equal(found.true_resolved, whole.true_resolved)
+    assert mac.evaluate(tmp_path / "r.h5", data=data)["models"]["mac"]["test"] == mac.evaluate(tmp_path / "whole.h5")["models"]["mac"]["test"]
+
+
 def test_numbers_do_not_depend_on_the_locale(tmp_path, folder, model, data):
     """In a program that was set to a decimal comma, as graphical toolkits do it."""
     made = shutil.which("localedef") and subprocess.run(["localedef", "-i", "de_DE", "-f", "UTF-8", tmp_path / "de_DE.UTF-8"])
