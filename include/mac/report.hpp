@@ -22,12 +22,13 @@ struct ReportOptions {
 ///   models/NAME-seedN.safetensors, NAME-seedN.history.csv, and *.h5 of fitted models
 ///   timing.json                   wall times, see docs/report.md
 /// Writes `output` (HTML, self-contained) and beside it OUTPUT_files/*.pdf, one file a figure. The same
-/// inputs give the same bytes.
-void report_run(const std::string& folder, const std::string& output, const ReportOptions& options = {});
+/// inputs give the same bytes. Returns what the page shows.
+Evaluation report_run(const std::string& folder, const std::string& output,
+                      const ReportOptions& options = {});
 
 /// The same of rollout files alone.
-void report_rollouts(const std::vector<std::string>& rollouts, const std::string& output,
-                     const ReportOptions& options = {});
+Evaluation report_rollouts(const std::vector<std::string>& rollouts, const std::string& output,
+                           const ReportOptions& options = {});
 
 /// The errors over time of an evaluation, stored metrics included, as folder/NAME.svg with a legend.
 void draw_series(const Evaluation& evaluation, const std::string& folder);

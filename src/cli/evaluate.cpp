@@ -95,7 +95,12 @@ void add_evaluate(CLI::App& program) {
     const bool only_json = options->common.json == "-";
     if (!options->against.empty())
       print_comparison(evaluation, options->against, format, only_json ? stderr : stdout);
-    if (only_json || !options->against.empty()) return;
+    if (!options->against.empty()) return;
+    const std::vector<Verdict> judged = verdicts(evaluation);
+    if (only_json) {
+      print_verdicts(judged, true);
+      return;
+    }
     for (const Table& table : tables(evaluation)) fmt::print("{}\n", render(table, format));
     if (const Table table = paper_comparison(evaluation); !table.rows.empty())
       fmt::print("{}\n", render(table, format));
@@ -104,6 +109,7 @@ void add_evaluate(CLI::App& program) {
         for (const BlowUp& blow_up : metrics.blow_ups)
           say("{}: trajectory {} of split {} blew up at t = {:g}; it is in no mean\n", blow_up.file,
               blow_up.trajectory, split, blow_up.time);
+    print_verdicts(judged, format == TableFormat::csv || format == TableFormat::latex);
   });
 }
 

@@ -35,11 +35,11 @@ void add_report(CLI::App& program) {
     if (options->run.empty() == options->rollouts.empty())
       throw UsageError("mac report needs a run folder, or --rollouts with rollout files");
     const ReportOptions report{options->common.threads, options->common.quiet, options->data};
-    if (options->run.empty())
-      report_rollouts(options->rollouts, options->output, report);
-    else
-      report_run(options->run, options->output, report);
+    const Evaluation evaluation = options->run.empty()
+                                      ? report_rollouts(options->rollouts, options->output, report)
+                                      : report_run(options->run, options->output, report);
     if (!options->common.quiet) fmt::print("{}\n", options->output);
+    print_verdicts(verdicts(evaluation));
   });
 }
 

@@ -4,6 +4,7 @@
 //   models.NAME.SPLIT.cumulative_l2.{mean,std,seeds}, correlation.{mean,seeds,centred_mean,centred_seeds},
 //   blow_ups, median_trajectory, outside_training_range.{share,true_share,variables.VAR}, series;
 //   models.NAME.validation_check.{horizon,validation_error,test_error};
+//   verdict.{measure, models.NAME.{sentence, warnings, comparisons}}: derived from the rest, not read back;
 //   experiment: the text of the experiment file.
 // Numbers have six significant digits, those of series four; null stands for NaN.
 #include <fmt/format.h>
@@ -15,6 +16,7 @@
 #include <mac/version.hpp>
 #include <nlohmann/json.hpp>
 
+#include "evaluation/verdict.hpp"
 #include "io/number_text.hpp"
 
 namespace mac {
@@ -109,6 +111,25 @@ Json to_json(const SplitMetrics& metrics, const System& system) {
   return result;
 }
 
+/// {model: {sentence, warnings, comparisons: [{split, interval, better_than_no_closure,
+/// above_exact_closure}]}}
+Json verdicts_json(const Evaluation& evaluation) {
+  Json models = Json::object();
+  for (const Verdict& verdict : verdicts(evaluation)) {
+    Json comparisons = Json::array();
+    for (const Comparison& comparison : verdict.comparisons) {
+      Json entry = {{"split", comparison.split}, {"interval", comparison.interval}};
+      if (comparison.better) entry["better_than_no_closure"] = number(*comparison.better);
+      if (comparison.above_floor) entry["above_exact_closure"] = number(*comparison.above_floor);
+      comparisons.push_back(std::move(entry));
+    }
+    models[verdict.model] = {{"sentence", verdict.sentence},
+                             {"warnings", verdict.warnings},
+                             {"comparisons", std::move(comparisons)}};
+  }
+  return {{"measure", std::string(verdict_measure())}, {"models", std::move(models)}};
+}
+
 bool is_flat(const Json& value) {
   return std::ranges::all_of(value, [](const Json& element) { return element.is_primitive(); });
 }
@@ -151,6 +172,7 @@ Json to_json(const Evaluation& evaluation) {
   return {{"system", std::string(system.name())},
           {"program", fmt::format("mac {} ({})", version(), commit())},
           {"closure_step", evaluation.experiment.data.closure_step()},
+          {"verdict", verdicts_json(evaluation)},
           {"models", std::move(models)},
           {"experiment", evaluation.experiment.config.text()}};
 }

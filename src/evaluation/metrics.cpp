@@ -60,7 +60,7 @@ std::vector<double> errors_of(const Pair& pair, std::size_t first, std::size_t l
   return relative_l2(pair.predicted.subspan(begin, count), pair.truth.subspan(begin, count), pair.width);
 }
 
-/// sqrt( sum_{j<=i} |X - X~|^2 / sum_{all j} |X|^2 ) for every i.
+/// sqrt( sum_{j<=i} |X - X~|^2 / sum_{all j} |X|^2 ) for every i (paper, sec_results_l96, without a number).
 Series running_l2(const Pair& pair, std::size_t times) {
   double norm = 0, error = 0;
   for (const double value : pair.truth) norm += value * value;
@@ -72,8 +72,9 @@ Series running_l2(const Pair& pair, std::size_t times) {
   return series;
 }
 
-/// sum <X, X~> / ( sum |X|^2 sum |X~|^2 )^(1/2) over j <= i. Centred: about the running means of each
-/// variable; sums are then taken around the first true state, so that large means cost no digits.
+/// sum <X, X~> / ( sum |X|^2 sum |X~|^2 )^(1/2) over j <= i (paper, sec_results_l96, Corr). Centred: about
+/// the running means of each variable; sums are then taken around the first true state, so that large means
+/// cost no digits.
 Series running_correlation(const Pair& pair, std::size_t times, bool centred) {
   const std::size_t width = pair.width;
   std::vector<double> sum_x(width), sum_p(width);
@@ -100,7 +101,8 @@ Series running_correlation(const Pair& pair, std::size_t times, bool centred) {
   return series;
 }
 
-/// sqrt(4 pi sum_k |theta_k - theta^_k|^2): the L2 norm over [0, 2 pi) of the difference of the real fields.
+/// sqrt(4 pi sum_k |theta_k - theta^_k|^2): the L2 norm over [0, 2 pi) of the difference of the real fields
+/// (paper, sec_results_burgers, fig_burgers_extrap_l2).
 Series physical_l2(const Pair& pair, std::size_t times) {
   Series series(times);
   for (std::size_t t = 0; t < times; ++t) {
@@ -111,6 +113,7 @@ Series physical_l2(const Pair& pair, std::size_t times) {
   return series;
 }
 
+/// E_res = sum_k |theta_k|^2 (paper, sec_results_burgers, without a number).
 Series energy(std::span<const double> state, std::size_t width) {
   Series series(state.size() / width);
   for (std::size_t t = 0; t < series.size(); ++t)

@@ -6,6 +6,7 @@
 #include <cmath>
 #include <span>
 
+#include "evaluation/verdict.hpp"
 #include "report/style.hpp"
 
 namespace mac::report {

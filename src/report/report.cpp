@@ -8,6 +8,7 @@
 #include <map>
 #include <set>
 
+#include "evaluation/verdict.hpp"
 #include "io/atomic_file.hpp"
 #include "io/number_text.hpp"
 #include "report/figures.hpp"
@@ -118,6 +119,17 @@ Section what_was_run(const Source& source) {
   return {"run", "What was run", body + html_listing("The experiment file", text)};
 }
 
+Section verdict_section(const Evaluation& evaluation) {
+  Section section{"verdict", "Verdict", {}};
+  for (const Verdict& verdict : verdicts(evaluation)) {
+    section.body += html_paragraph(verdict.sentence + ".");
+    for (const std::string& warning : verdict.warnings) section.body += html_warning(warning + ".");
+  }
+  if (section.body.empty()) section.body = html_paragraph("No learned or fitted closure is compared.");
+  section.body += html_note(std::string(verdict_measure()) + ".");
+  return section;
+}
+
 Section blow_ups(const Evaluation& evaluation, Section section) {
   for (const ModelMetrics& model : evaluation.models)
     for (const auto& [split, metrics] : model.splits)
@@ -142,6 +154,7 @@ std::vector<NamedResponse> memory_responses(const Source& source, int threads) {
   if (!source.data) return responses;
   MemoryOptions options;
   options.threads = threads;
+  options.allow_other_parameters = true;  // whoever made the run allowed them
   if (!source.data->has(options.split)) return responses;
   for (const TrainedModel& trained : source.models)
     if (std::ranges::find(responses, trained.name, &NamedResponse::model) == responses.end())
@@ -182,7 +195,7 @@ std::string html_figure(const Figure& figure, const DrawnFigure& drawn, const st
   return text + "</figure>\n";
 }
 
-void write_report(Source source, const std::string& output, const ReportOptions& options) {
+Evaluation write_report(Source source, const std::string& output, const ReportOptions& options) {
   const fs::path page(output);
   const std::string files_name = page.stem().string() + "_files";
   const fs::path files = page.parent_path() / files_name;
@@ -213,12 +226,13 @@ void write_report(Source source, const std::string& output, const ReportOptions&
       fmt::format(
           "A reduced model of {} resolved variables, closed by {} models and compared with the full system.",
           system.resolved_size(), evaluation.models.size()),
-      {run, result_tables(evaluation), shown});
+      {verdict_section(evaluation), run, result_tables(evaluation), shown});
 
   make_folder(files);
   for (std::size_t i = 0; i < figures.size(); ++i)
     write_file_atomically(files / (figures[i].name + ".pdf"), drawn[i].pdf);
   write_file_atomically(page, text);
+  return std::move(source.evaluation);
 }
 
 }  // namespace
@@ -231,13 +245,13 @@ void draw_series(const Evaluation& evaluation, const std::string& folder) {
     write_file_atomically(fs::path(folder) / (figure.name + ".svg"), report::draw(figure).whole_svg);
 }
 
-void report_run(const std::string& folder, const std::string& output, const ReportOptions& options) {
-  report::write_report(report::read_run(folder), output, options);
+Evaluation report_run(const std::string& folder, const std::string& output, const ReportOptions& options) {
+  return report::write_report(report::read_run(folder), output, options);
 }
 
-void report_rollouts(const std::vector<std::string>& rollouts, const std::string& output,
-                     const ReportOptions& options) {
-  report::write_report(report::read_rollouts(rollouts, options.data), output, options);
+Evaluation report_rollouts(const std::vector<std::string>& rollouts, const std::string& output,
+                           const ReportOptions& options) {
+  return report::write_report(report::read_rollouts(rollouts, options.data), output, options);
 }
 
 }  // namespace mac

@@ -8,6 +8,7 @@
 #include <mac/training.hpp>
 #include <set>
 
+#include "evaluation/verdict.hpp"
 #include "io/hdf5.hpp"
 #include "report/style.hpp"
 

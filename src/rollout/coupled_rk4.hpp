@@ -1,4 +1,5 @@
-// A coupled step and its gradient, for the host and for a CUDA device; the method is in mac/held_rk4.hpp.
+// A coupled step and its gradient, for the host and for a CUDA device; the method is in mac/held_rk4.hpp
+// (paper, apdx_rk4_zero_order_holding, equations without numbers).
 #pragma once
 
 #include <cstddef>

@@ -8,14 +8,16 @@
 namespace mac {
 
 struct ModelRequest {
-  std::string model;             // "markov", "exact", or a model file
-  std::string name;              // in files and tables; empty: the model's own
-  std::optional<Hold> hold;      // default: the model's own
-  std::optional<Target> target;  // exact only
-  bool on_device = false;        // networks only: roll out on the CUDA device
+  std::string model;                    // "markov", "exact", or a model file
+  std::string name;                     // in files and tables; empty: the model's own
+  std::optional<Hold> hold;             // default: the model's own
+  std::optional<Target> target;         // exact only
+  bool on_device = false;               // networks only: roll out on the CUDA device
+  bool allow_other_parameters = false;  // than those of the system that the model was trained with
 };
 
-/// Throws UsageError if the model does not fit the data: another system, other variables, another step.
+/// Throws UsageError if the model does not fit the data: another system or other parameters of it, other
+/// variables, another step.
 std::unique_ptr<ClosureModel> open_model(const ModelRequest& request, const DataFile& data);
 
 /// Trajectories that a command rolls out for the file's validation_error.
@@ -27,9 +29,9 @@ void rollout(const ModelRequest& request, const DataFile& data, const std::strin
 
 /// The same check of a network; `path` is its file, `source` the one that the experiment comes from.
 void check_fits(const std::string& path, const Model& model, const Experiment& experiment,
-                const std::string& source);
+                const std::string& source, bool allow_other_parameters = false);
 
 /// The same check of a trained model before there are data: what the experiment says of them counts.
-void check_trained_model(const std::string& path, const Experiment& experiment);
+void check_trained_model(const std::string& path, const Experiment& experiment, bool allow_other_parameters);
 
 }  // namespace mac

@@ -39,6 +39,8 @@ struct SplitTask {
   const RolloutSplit* earlier = nullptr;  // the rollout that this one continues
 };
 
+/// The rollout of the paper's sec_framework: predict C_n from y_n, advance eq. (3), eq_rom2, by one step,
+/// repeat.
 GroupResult roll_group(ClosureGroup& group, const GroupTask& task, GroupStart start, Progress& progress) {
   const auto& [system, held, dt, time, first_in_data, history, continued, count] = task;
   const std::size_t d = system.resolved_size(), c = system.closure_size(), times = time.size();
