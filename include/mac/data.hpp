@@ -66,6 +66,11 @@ class DataSplit {
   std::unique_ptr<Impl> impl_;
 };
 
+/// The least and the largest value of each resolved variable.
+struct ResolvedRange {
+  std::vector<double> low, high;  // (d)
+};
+
 class DataFile {
  public:
   /// Throws Error naming the file and what is wrong with it.
@@ -78,6 +83,12 @@ class DataFile {
   std::vector<std::string> splits() const;
   bool has(const std::string& split) const;
   DataSplit split(const std::string& name) const;  // UsageError if the file has no such split
+
+  // Worked out when first asked for; not for several threads at once.
+  /// Hash of the file's bytes: the name by which rollouts refer to their data.
+  const std::string& content() const;
+  /// Of the split train; null where there is none.
+  const ResolvedRange* training_range() const;
 
  private:
   struct Impl;

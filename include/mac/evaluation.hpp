@@ -34,6 +34,13 @@ struct BlowUp {
   double time = 0;
 };
 
+/// How often a state lies outside the range of the training data, by more than a twentieth of its width:
+/// shares of the saved steps.
+struct OutsideShare {
+  double any = 0, true_any = 0;   // in some variable: of the rollouts, of the truth
+  std::vector<double> variables;  // (d), of the rollouts
+};
+
 struct SplitMetrics {
   std::size_t trajectories = 0;  // pooled over files, blow-ups included
   std::vector<double> time;
@@ -48,12 +55,21 @@ struct SplitMetrics {
   Series energy, true_energy;  // sum |theta_k|^2, mean; Fourier systems only
   std::map<std::string, Series> labelled_physical_l2;  // per named trajectory ("sin x")
   std::vector<BlowUp> blow_ups;                        // their trajectories are in no mean
+  std::optional<std::size_t> median_trajectory;        // of the first file, by its running_l2 at the end
+  std::optional<OutsideShare> outside;                 // none where the training data are not known
+};
+
+/// Free rollouts on validation data and on test data over the same horizon: means over trajectories and
+/// resolved variables of relative L2 errors.
+struct ValidationCheck {
+  double horizon = 0, validation_error = 0, test_error = 0;
 };
 
 struct ModelMetrics {
   std::string model;
   std::vector<std::string> files;  // several files of one model (seeds) are pooled
   std::map<std::string, SplitMetrics> splits;
+  std::optional<ValidationCheck> validation = std::nullopt;
 };
 
 struct Evaluation {
@@ -72,9 +88,14 @@ std::string metrics_text(const Evaluation& evaluation);
 
 /// Reads a file of metrics_text; Error naming file and key for anything that is not as it should be.
 Evaluation read_metrics(const std::string& path);
-/// Rollouts and stored metrics together, in any order. Error if a model is in more than one of the metrics,
-/// or in metrics and rollouts: means cannot be pooled.
-Evaluation evaluate_files(const std::vector<std::string>& paths);
+
+struct EvaluateOptions {
+  std::string data = {};                   // the data file of the rollouts, where it is not where they say
+  const Experiment* experiment = nullptr;  // its [evaluation] counts instead of the one in the rollouts
+};
+/// Rollouts and stored metrics together, in any order; rollouts are read one after the other. Error if a
+/// model is in more than one of the metrics, or in metrics and rollouts: means cannot be pooled.
+Evaluation evaluate_files(const std::vector<std::string>& paths, const EvaluateOptions& options = {});
 
 /// One number of two evaluations of the same models: stored ones, and new ones on other data.
 struct ComparedCell {

@@ -5,6 +5,7 @@
 // A model that is an integro-differential equation (mac/baselines.hpp) brings its own integrator instead.
 #pragma once
 
+#include <cstdint>
 #include <mac/coupling.hpp>
 #include <mac/data.hpp>
 #include <mac/precision.hpp>
@@ -88,16 +89,28 @@ struct RolloutOptions {
   bool quiet = false;
   std::optional<double> to = std::nullopt;  // end time; default: the data's. Beyond the data the truth is NaN
   std::string from = {};                    // continue this rollout file of the same model and data
-  double history = 0;       // the model reads the true past up to this time before it runs free
-  bool time_steps = false;  // record the wall time of every step (the file is then not reproducible)
+  double history = 0;           // the model reads the true past up to this time before it runs free
+  bool time_steps = false;      // record the wall time of every step (the file is then not reproducible)
+  bool self_contained = false;  // copy the truth into the file
+  std::size_t most = SIZE_MAX;  // the first so many trajectories of each split
+  std::size_t validation = 0;   // the first so many of the split validation, for the file's validation_error
 };
 
 /// Rolls the model out from the initial state of every trajectory of the splits and writes a rollout file:
-/// per split time, resolved, closure, true_resolved, true_closure, blow_up_time (n_traj; NaN: none), memory
-/// (n_traj, memory_size) at the end, and seconds_per_step if asked for. From a blow-up on, that trajectory is
-/// NaN; the others go on.
+/// per split time, resolved, closure, blow_up_time (n_traj; NaN: none), memory (n_traj, memory_size) at the
+/// end, and seconds_per_step if asked for. From a blow-up on, that trajectory is NaN; the others go on.
+/// The truth stays in the data file, to which the rollout file refers by its path, relative to its own
+/// folder, and the hash of its content; with self_contained it is copied as true_resolved and true_closure.
 void rollout(const ClosureModel& model, const DataFile& data, const std::string& path,
              const RolloutOptions& options);
+
+/// The error of a model on data that belong to its training: mean over trajectories and resolved variables of
+/// the relative L2 error of free rollouts over [0, horizon] of the split validation; infinite after a
+/// blow-up.
+struct ValidationError {
+  double horizon = 0;
+  double error = 0;
+};
 
 /// One split of a rollout file, in memory.
 struct RolloutSplit {
@@ -120,7 +133,15 @@ struct RolloutFile {
   Experiment experiment;
   std::vector<RolloutSplit> splits;
   std::optional<Precision> precision = std::nullopt;  // of a network; none where the file does not say
-  static RolloutFile open(const std::string& path);
+  std::optional<ResolvedRange> training_range = std::nullopt;
+  std::optional<ValidationError> validation = std::nullopt;
+
+  /// The whole file, its truth from the data file that it refers to: where the file says, or beside it under
+  /// the same name, or `data`. Error naming both files if that is missing or has another content.
+  static RolloutFile open(const std::string& path, const std::string& data = {});
 };
+
+/// The same rollouts without a file; options.from does not apply.
+RolloutFile rollout_in_memory(const ClosureModel& model, const DataFile& data, const RolloutOptions& options);
 
 }  // namespace mac

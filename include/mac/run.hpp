@@ -16,12 +16,15 @@ struct RunOptions {
   Device device = Device::cpu;            // where networks are trained; on a device all seeds at once
   std::vector<std::uint64_t> seeds = {};  // of the networks; empty: each network's own
   std::vector<std::string> force = {};    // stages to do again: generate, train, rollout, evaluate, report
+  bool allow_other_parameters = false;    // of the system than those that a trained model was made for
+  bool say_warnings = true;  // on standard error, as soon as they are known
 };
 
 struct RunResult {
   Evaluation evaluation;
-  std::string report;              // path
-  std::size_t done = 0, kept = 0;  // outputs made, and outputs that were there and still valid
+  std::string report;                      // path
+  std::size_t done = 0, kept = 0;          // outputs made, and outputs that were there and still valid
+  std::vector<std::string> warnings = {};  // known before training; those of the results are in the verdicts
 };
 
 std::vector<std::string> run_stages();

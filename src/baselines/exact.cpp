@@ -1,4 +1,5 @@
-// The true closure, read from the data and held over the step: the floor under every model's error.
+// The true closure C of eq. (2), eq_rom1, of the paper, read from the data and held over the step: the floor
+// under every model's error.
 #include <fmt/format.h>
 
 #include <algorithm>

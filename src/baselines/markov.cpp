@@ -1,4 +1,4 @@
-// The Markovian reduced model: dy/dt = R^(y), no closure.
+// The Markovian reduced model: dy/dt = R^(y), no closure (paper, sec_rom; eq. (2), eq_rom1, without C).
 #include <algorithm>
 #include <mac/rollout.hpp>
 

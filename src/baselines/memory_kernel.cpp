@@ -1,4 +1,5 @@
-// Mori–Zwanzig memory kernels of a Fourier system (Qadeer, Stinis, Wan, arXiv:2506.19274):
+// Mori–Zwanzig memory kernels of a Fourier system (Qadeer, Stinis, Wan, arXiv:2506.19274; the convolution of
+// the paper's sec_rom):
 //
 //   d theta_j/dt = R^_j + sum_nu int_0^t K_{nu j}(t-s) h_nu(x(s)) ds,   x = theta/sigma, sigma_k = e^{-k}
 //

@@ -1,4 +1,5 @@
-// Wilks' stochastic closure for Lorenz '96 (Wilks 2005): a polynomial of the variable itself plus red noise,
+// Wilks' stochastic closure for Lorenz '96 (Wilks 2005; paper, sec_results_l96, in words): a polynomial of
+// the variable itself plus red noise,
 //
 //   U_k = b_0 + b_1 X_k + .. + b_4 X_k^4 + e_k,     e_k <- phi e_k + sigma sqrt(1 - phi^2) z,   z ~ N(0, 1)
 //

@@ -10,6 +10,7 @@
 
 #include "io/atomic_file.hpp"
 #include "io/input_file.hpp"
+#include "io/standard_streams.hpp"
 
 namespace mac::cli {
 
@@ -66,6 +67,16 @@ void add_precision(CLI::App& command, std::string& precision) {
                   "Scalar of the network: float32 or float64 (default: what its file stores)")
       ->check(CLI::IsMember({"float32", "float64"}))
       ->type_name("SCALAR");
+}
+
+void print_verdicts(const std::vector<Verdict>& verdicts, bool only_warnings) {
+  if (!only_warnings && !verdicts.empty()) {
+    for (const Verdict& verdict : verdicts) fmt::print("{}\n", verdict.sentence);
+    fmt::print("({})\n", verdict_measure());
+    std::fflush(stdout);  // before what follows on standard error
+  }
+  for (const Verdict& verdict : verdicts)
+    for (const std::string& warning : verdict.warnings) say("warning: {}\n", warning);
 }
 
 void write_json(const std::string& path, const nlohmann::json& value) {

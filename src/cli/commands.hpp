@@ -4,6 +4,8 @@
 #include <CLI/CLI.hpp>
 #include <nlohmann/json_fwd.hpp>
 
+#include "evaluation/verdict.hpp"
+
 namespace mac::cli {
 
 /// Options every command has.
@@ -23,6 +25,9 @@ void add_precision(CLI::App& command, std::string& precision);
 /// Checks of options, finite numbers only.
 CLI::Validator positive_number();
 CLI::Validator non_negative_number();
+
+/// The sentence of each verdict, its warnings on standard error; nothing where there is none.
+void print_verdicts(const std::vector<Verdict>& verdicts, bool only_warnings = false);
 
 /// Writes results to a file, or to standard output for "-".
 void write_json(const std::string& path, const nlohmann::json& value);

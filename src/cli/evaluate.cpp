@@ -56,7 +56,7 @@ void add_evaluate(CLI::App& program) {
   struct Options {
     Common common;
     std::vector<std::string> files;
-    std::string format = "text", against, figures;
+    std::string format = "text", against, figures, data;
   };
   const auto options = std::make_shared<Options>();
   CLI::App* command =
@@ -79,6 +79,8 @@ void add_evaluate(CLI::App& program) {
           "Say of each number whether it lies within the spread of these stored metrics; exit code 1 "
           "if one does not")
       ->type_name("FILE");
+  command->add_option("--data", options->data, "Data file of the rollouts, where it is not where they say")
+      ->type_name("FILE");
   command->add_option("--figures", options->figures, "Draw the errors over time as DIR/NAME.svg")
       ->type_name("DIR");
   command->add_option("--format", options->format, "Tables as text, markdown, csv or latex")
@@ -86,14 +88,19 @@ void add_evaluate(CLI::App& program) {
       ->capture_default_str();
   add_common(*command, options->common, true);
   command->callback([options] {
-    const Evaluation evaluation = evaluate_files(options->files);
+    const Evaluation evaluation = evaluate_files(options->files, {options->data});
     if (!options->common.json.empty()) write_text(options->common.json, metrics_text(evaluation));
     if (!options->figures.empty()) draw_series(evaluation, options->figures);
     const TableFormat format = formats.at(options->format);
     const bool only_json = options->common.json == "-";
     if (!options->against.empty())
       print_comparison(evaluation, options->against, format, only_json ? stderr : stdout);
-    if (only_json || !options->against.empty()) return;
+    if (!options->against.empty()) return;
+    const std::vector<Verdict> judged = verdicts(evaluation);
+    if (only_json) {
+      print_verdicts(judged, true);
+      return;
+    }
     for (const Table& table : tables(evaluation)) fmt::print("{}\n", render(table, format));
     if (const Table table = paper_comparison(evaluation); !table.rows.empty())
       fmt::print("{}\n", render(table, format));
@@ -102,6 +109,7 @@ void add_evaluate(CLI::App& program) {
         for (const BlowUp& blow_up : metrics.blow_ups)
           say("{}: trajectory {} of split {} blew up at t = {:g}; it is in no mean\n", blow_up.file,
               blow_up.trajectory, split, blow_up.time);
+    print_verdicts(judged, format == TableFormat::csv || format == TableFormat::latex);
   });
 }
 

@@ -151,7 +151,8 @@ Description describe_hdf5(const std::string& path) {
     throw Error("{}: was not written by mac (no attribute \"mac_kind\")", path);
   d.rows.emplace_back("type", file.string_attribute("/", "mac_kind"));
   d.json["type"] = file.string_attribute("/", "mac_kind");
-  for (const char* key : {"system", "model", "hold", "target", "program", "experiment"}) {
+  for (const char* key :
+       {"system", "model", "hold", "target", "data_file", "data_content", "program", "experiment"}) {
     if (!file.has_attribute("/", key)) continue;
     describe_entry(d, key, file.string_attribute("/", key));
     d.json[key] = file.string_attribute("/", key);

@@ -9,6 +9,8 @@
 
 #include "cli/commands.hpp"
 #include "io/input_file.hpp"
+#include "io/standard_streams.hpp"
+#include "rollout/system_parameters.hpp"
 
 namespace mac::cli {
 
@@ -38,6 +40,7 @@ nlohmann::json to_json(const std::vector<ClosureError>& errors) {
 void add_predict(CLI::App& program) {
   struct Options {
     Common common;
+    bool allow_other_parameters = false;
     std::string model, input, output, engine = "cpu", precision, mode = "sequence";
   };
   const auto options = std::make_shared<Options>();
@@ -63,6 +66,8 @@ void add_predict(CLI::App& program) {
                    "sequence (many times at once) or step (one after the other, as in a rollout)")
       ->check(CLI::IsMember({"sequence", "step"}))
       ->capture_default_str();
+  command->add_flag("--allow-other-parameters", options->allow_other_parameters,
+                    "Take data of other parameters of the system, with a warning");
   add_common(*command, options->common, true);
   command->callback([options] {
     PredictOptions how;
@@ -71,9 +76,14 @@ void add_predict(CLI::App& program) {
     how.mode = options->mode == "sequence" ? ModeChoice::sequence : ModeChoice::step;
     how.threads = options->common.threads;
     how.quiet = options->common.quiet;
+    how.allow_other_parameters = options->allow_other_parameters;
     const Model model = load_model(options->model);
     if (file_kind(options->input) == FileKind::hdf5) {
       const auto errors = predict_data(model, options->model, options->input, options->output, how);
+      if (how.allow_other_parameters)
+        if (const auto warning = parameters_warning(options->model, options->input,
+                                                    DataFile::open(options->input).experiment()))
+          say("warning: {}\n", *warning);
       if (!options->common.json.empty()) write_json(options->common.json, to_json(errors));
       if (options->common.json != "-") print_errors(errors);
       return;

@@ -12,7 +12,7 @@ namespace mac::cli {
 void add_report(CLI::App& program) {
   struct Options {
     Common common;
-    std::string run, output;
+    std::string run, output, data;
     std::vector<std::string> rollouts;
   };
   const auto options = std::make_shared<Options>();
@@ -26,17 +26,20 @@ void add_report(CLI::App& program) {
   command->add_option("--rollouts", options->rollouts, "Rollout files instead of a run")
       ->excludes(run)
       ->type_name("FILE...");
+  command->add_option("--data", options->data, "Data file of the rollouts, where it is not where they say")
+      ->excludes(run)
+      ->type_name("FILE");
   command->add_option("-o,--output", options->output, "Page to write (HTML)")->required()->type_name("FILE");
   add_common(*command, options->common, false);
   command->callback([options] {
     if (options->run.empty() == options->rollouts.empty())
       throw UsageError("mac report needs a run folder, or --rollouts with rollout files");
-    const ReportOptions report{options->common.threads, options->common.quiet};
-    if (options->run.empty())
-      report_rollouts(options->rollouts, options->output, report);
-    else
-      report_run(options->run, options->output, report);
+    const ReportOptions report{options->common.threads, options->common.quiet, options->data};
+    const Evaluation evaluation = options->run.empty()
+                                      ? report_rollouts(options->rollouts, options->output, report)
+                                      : report_run(options->run, options->output, report);
     if (!options->common.quiet) fmt::print("{}\n", options->output);
+    print_verdicts(verdicts(evaluation));
   });
 }
 

@@ -3,7 +3,10 @@
 #include <memory>
 
 #include "cli/commands.hpp"
+#include "evaluation/judge.hpp"
+#include "io/standard_streams.hpp"
 #include "rollout/open_model.hpp"
+#include "rollout/system_parameters.hpp"
 
 namespace mac::cli {
 
@@ -56,6 +59,10 @@ void add_rollout(CLI::App& program) {
   command->add_flag("--time-steps", options->rollout.time_steps,
                     "Record the wall time of every step in the file");
   add_precision(*command, options->precision);
+  command->add_flag("--allow-other-parameters", options->request.allow_other_parameters,
+                    "Take a model of other parameters of the system, with a warning");
+  command->add_flag("--self-contained", options->rollout.self_contained,
+                    "Copy the truth into the file instead of referring to the data file");
   command->add_option("--device", options->device, "Where a network is rolled out: cpu (default) or cuda")
       ->check(CLI::IsMember({"cpu", "cuda"}))
       ->type_name("DEVICE");
@@ -67,9 +74,14 @@ void add_rollout(CLI::App& program) {
     if (to->count() > 0) options->rollout.to = options->to;
     options->rollout.threads = options->common.threads;
     options->rollout.quiet = options->common.quiet;
+    options->rollout.validation = validation_trajectories;
     options->request.on_device = options->device == "cuda";
     const DataFile data = DataFile::open(options->data);
     rollout(options->request, data, options->output, options->rollout);
+    if (options->request.allow_other_parameters)
+      if (const auto warning = parameters_warning(options->request.model, data.path(), data.experiment()))
+        say("warning: {}\n", *warning);
+    print_verdicts(judge_rollout(options->output, data, options->rollout));
   });
 }
 

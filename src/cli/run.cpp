@@ -40,6 +40,8 @@ void add_run(CLI::App& program) {
                    "Do this stage again: generate, train, rollout, evaluate, report")
       ->check(CLI::IsMember(run_stages()))
       ->type_name("STAGE");
+  command->add_flag("--allow-other-parameters", options->run.allow_other_parameters,
+                    "Take trained models of other parameters of the system, with a warning");
   add_common(*command, options->common, true);
   command->callback([options] {
     const Experiment experiment = Experiment::read(options->experiment);
@@ -49,10 +51,15 @@ void add_run(CLI::App& program) {
     options->run.quiet = options->common.quiet;
     const RunResult result = run_study(experiment, options->folder, options->run);
     if (!options->common.json.empty()) write_text(options->common.json, metrics_text(result.evaluation));
-    if (options->common.json == "-") return;
+    const std::vector<Verdict> judged = verdicts(result.evaluation);
+    if (options->common.json == "-") {
+      print_verdicts(judged, true);
+      return;
+    }
     for (const Table& table : tables(result.evaluation))
       if (!table.of_closures) fmt::print("{}\n", render(table, TableFormat::text));
     fmt::print("{} made, {} kept\nreport: {}\n", result.done, result.kept, result.report);
+    print_verdicts(judged);
   });
 }
 

@@ -9,7 +9,10 @@
 #include <memory>
 
 #include "cli/commands.hpp"
+#include "evaluation/judge.hpp"
 #include "io/atomic_file.hpp"
+#include "io/standard_streams.hpp"
+#include "rollout/step_stability.hpp"
 
 namespace mac::cli {
 
@@ -65,7 +68,10 @@ void train_network(const Experiment& experiment, const ModelPlan& model, const D
   for (std::size_t i = 0; i < seeds.size(); i += together) {
     const auto results = train_seeds(experiment, model, std::span(seeds).subspan(i, together), data,
                                      std::span(paths).subspan(i, together), options);
-    for (std::size_t k = 0; k < results.size(); ++k) print(paths[i + k], model.network->training, results[k]);
+    for (std::size_t k = 0; k < results.size(); ++k) {
+      print(paths[i + k], model.network->training, results[k]);
+      print_verdicts(judge_training(paths[i + k], data, request.common.threads));
+    }
   }
 }
 
@@ -88,6 +94,8 @@ void run(const TrainRequest& request) {
     return folder ? (fs::path(request.output) / model_file_name(plan)).string() : request.output;
   };
 
+  check_data(experiment, data);
+  if (const auto warning = stability_warning(data)) say("warning: {}\n", *warning);
   for (const ModelPlan& model : models) {
     if (model.file) {
       fmt::print("{}: is trained already: {}\n", model.name, *model.file);
@@ -97,6 +105,7 @@ void run(const TrainRequest& request) {
       const std::string path = path_of(model);
       fmt::print("{}: {}\n", path,
                  train_baseline(experiment, model, data, path, request.common.threads, request.common.quiet));
+      print_verdicts(judge_training(path, data, request.common.threads));
       continue;
     }
     train_network(experiment, model, data, seeds_of(model), path_of, request);

@@ -1,5 +1,5 @@
 // The coupled step of one trajectory with the holds zero and linear, and its gradient, for the host and for a
-// CUDA device; the method is in mac/held_rk4.hpp.
+// CUDA device; the method is in mac/held_rk4.hpp (paper, apdx_rk4_zero_order_holding, equations without numbers).
 #pragma once
 
 #include <cstddef>

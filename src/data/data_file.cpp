@@ -1,8 +1,11 @@
+#include <algorithm>
+#include <limits>
 #include <mac/data.hpp>
 #include <mac/error.hpp>
 
 #include "data/provenance.hpp"
 #include "data/split_group.hpp"
+#include "io/content_hash.hpp"
 #include "io/hdf5.hpp"
 
 namespace mac {
@@ -57,6 +60,8 @@ void DataSplit::read_closure_mean(std::size_t trajectory, std::size_t first, std
 struct DataFile::Impl {
   h5::File file;
   Experiment experiment;
+  std::string content = {};
+  std::optional<ResolvedRange> training_range = std::nullopt;
 };
 
 DataFile::DataFile(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
@@ -99,6 +104,31 @@ DataSplit DataFile::split(const std::string& name) const {
                           open_series(file, name, "closure", {n, times, system.closure_size()}),
                           open_series(file, name, "closure_mean", {n, times - 1, system.closure_size()})});
   return DataSplit(std::move(split));
+}
+
+const std::string& DataFile::content() const {
+  if (impl_->content.empty()) impl_->content = hash_file(path());
+  return impl_->content;
+}
+
+const ResolvedRange* DataFile::training_range() const {
+  if (!has("train")) return nullptr;
+  if (!impl_->training_range) {
+    const DataSplit train = split("train");
+    const std::size_t d = train.resolved_size();
+    constexpr double infinity = std::numeric_limits<double>::infinity();
+    ResolvedRange range{std::vector<double>(d, infinity), std::vector<double>(d, -infinity)};
+    std::vector<double> values(train.times() * d);
+    for (std::size_t i = 0; i < train.trajectories(); ++i) {
+      train.read_resolved(i, 0, train.times(), values.data());
+      for (std::size_t k = 0; k < values.size(); ++k) {
+        range.low[k % d] = std::min(range.low[k % d], values[k]);
+        range.high[k % d] = std::max(range.high[k % d], values[k]);
+      }
+    }
+    impl_->training_range = std::move(range);
+  }
+  return &*impl_->training_range;
 }
 
 void check_data(const Experiment& experiment, const DataFile& data) {

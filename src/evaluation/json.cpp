@@ -2,7 +2,9 @@
 //   models.NAME.files; models.NAME.SPLIT.trajectories;
 //   models.NAME.SPLIT.intervals."[a,b]".resolved.VAR.{mean,std,seeds}, closure likewise;
 //   models.NAME.SPLIT.cumulative_l2.{mean,std,seeds}, correlation.{mean,seeds,centred_mean,centred_seeds},
-//   blow_ups, series;
+//   blow_ups, median_trajectory, outside_training_range.{share,true_share,variables.VAR}, series;
+//   models.NAME.validation_check.{horizon,validation_error,test_error};
+//   verdict.{measure, models.NAME.{sentence, warnings, comparisons}}: derived from the rest, not read back;
 //   experiment: the text of the experiment file.
 // Numbers have six significant digits, those of series four; null stands for NaN.
 #include <fmt/format.h>
@@ -14,6 +16,7 @@
 #include <mac/version.hpp>
 #include <nlohmann/json.hpp>
 
+#include "evaluation/verdict.hpp"
 #include "io/number_text.hpp"
 
 namespace mac {
@@ -90,12 +93,41 @@ Json to_json(const SplitMetrics& metrics, const System& system) {
   Json blow_ups = Json::array();
   for (const BlowUp& blow_up : metrics.blow_ups)
     blow_ups.push_back({{"file", blow_up.file}, {"trajectory", blow_up.trajectory}, {"time", blow_up.time}});
-  return {{"trajectories", metrics.trajectories},
-          {"intervals", std::move(intervals)},
-          {"cumulative_l2", to_json(metrics.cumulative_l2)},
-          {"correlation", correlation_json(metrics.correlation, metrics.centred_correlation)},
-          {"blow_ups", std::move(blow_ups)},
-          {"series", series_json(metrics, system)}};
+  Json result = {{"trajectories", metrics.trajectories},
+                 {"intervals", std::move(intervals)},
+                 {"cumulative_l2", to_json(metrics.cumulative_l2)},
+                 {"correlation", correlation_json(metrics.correlation, metrics.centred_correlation)},
+                 {"blow_ups", std::move(blow_ups)}};
+  if (metrics.median_trajectory) result["median_trajectory"] = *metrics.median_trajectory;
+  if (metrics.outside) {
+    Json variables = Json::object();
+    for (std::size_t v = 0; v < metrics.outside->variables.size(); ++v)
+      variables[system.resolved_names()[v]] = number(metrics.outside->variables[v]);
+    result["outside_training_range"] = {{"share", number(metrics.outside->any)},
+                                        {"true_share", number(metrics.outside->true_any)},
+                                        {"variables", std::move(variables)}};
+  }
+  result["series"] = series_json(metrics, system);
+  return result;
+}
+
+/// {model: {sentence, warnings, comparisons: [{split, interval, better_than_no_closure,
+/// above_exact_closure}]}}
+Json verdicts_json(const Evaluation& evaluation) {
+  Json models = Json::object();
+  for (const Verdict& verdict : verdicts(evaluation)) {
+    Json comparisons = Json::array();
+    for (const Comparison& comparison : verdict.comparisons) {
+      Json entry = {{"split", comparison.split}, {"interval", comparison.interval}};
+      if (comparison.better) entry["better_than_no_closure"] = number(*comparison.better);
+      if (comparison.above_floor) entry["above_exact_closure"] = number(*comparison.above_floor);
+      comparisons.push_back(std::move(entry));
+    }
+    models[verdict.model] = {{"sentence", verdict.sentence},
+                             {"warnings", verdict.warnings},
+                             {"comparisons", std::move(comparisons)}};
+  }
+  return {{"measure", std::string(verdict_measure())}, {"models", std::move(models)}};
 }
 
 bool is_flat(const Json& value) {
@@ -131,11 +163,16 @@ Json to_json(const Evaluation& evaluation) {
     for (const std::string& file : model.files)
       entry["files"].push_back(std::filesystem::path(file).filename().string());
     for (const auto& [name, split] : model.splits) entry[name] = to_json(split, system);
+    if (model.validation)
+      entry["validation_check"] = {{"horizon", number(model.validation->horizon)},
+                                   {"validation_error", number(model.validation->validation_error)},
+                                   {"test_error", number(model.validation->test_error)}};
     models[model.model] = std::move(entry);
   }
   return {{"system", std::string(system.name())},
           {"program", fmt::format("mac {} ({})", version(), commit())},
           {"closure_step", evaluation.experiment.data.closure_step()},
+          {"verdict", verdicts_json(evaluation)},
           {"models", std::move(models)},
           {"experiment", evaluation.experiment.config.text()}};
 }

@@ -17,11 +17,12 @@ namespace mac {
 
 struct MemoryOptions {
   std::string split = "test";
-  std::size_t trajectories = 20;  // at most
-  std::size_t times = 8;          // t per trajectory, evenly over what lies behind the longest lag
-  std::optional<double> longest;  // lag; default: half a trajectory, at most default_lags steps
-  double threshold = 0.01;        // of the largest response: what counts as forgotten
-  int threads = 0;                // 0: all cores
+  std::size_t trajectories = 20;        // at most
+  std::size_t times = 8;                // t per trajectory, evenly over what lies behind the longest lag
+  std::optional<double> longest;        // lag; default: half a trajectory, at most default_lags steps
+  double threshold = 0.01;              // of the largest response: what counts as forgotten
+  int threads = 0;                      // 0: all cores
+  bool allow_other_parameters = false;  // see ModelRequest
   static constexpr std::size_t default_lags = 500;
 };
 

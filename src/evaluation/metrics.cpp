@@ -5,7 +5,9 @@
 #include <numbers>
 #include <numeric>
 
-#include "evaluation/relative_l2.hpp"
+#include "data/relative_l2.hpp"
+#include "evaluation/evaluator.hpp"
+#include "evaluation/mean_std.hpp"
 
 namespace mac {
 
@@ -58,7 +60,7 @@ std::vector<double> errors_of(const Pair& pair, std::size_t first, std::size_t l
   return relative_l2(pair.predicted.subspan(begin, count), pair.truth.subspan(begin, count), pair.width);
 }
 
-/// sqrt( sum_{j<=i} |X - X~|^2 / sum_{all j} |X|^2 ) for every i.
+/// sqrt( sum_{j<=i} |X - X~|^2 / sum_{all j} |X|^2 ) for every i (paper, sec_results_l96, without a number).
 Series running_l2(const Pair& pair, std::size_t times) {
   double norm = 0, error = 0;
   for (const double value : pair.truth) norm += value * value;
@@ -70,8 +72,9 @@ Series running_l2(const Pair& pair, std::size_t times) {
   return series;
 }
 
-/// sum <X, X~> / ( sum |X|^2 sum |X~|^2 )^(1/2) over j <= i. Centred: about the running means of each
-/// variable; sums are then taken around the first true state, so that large means cost no digits.
+/// sum <X, X~> / ( sum |X|^2 sum |X~|^2 )^(1/2) over j <= i (paper, sec_results_l96, Corr). Centred: about
+/// the running means of each variable; sums are then taken around the first true state, so that large means
+/// cost no digits.
 Series running_correlation(const Pair& pair, std::size_t times, bool centred) {
   const std::size_t width = pair.width;
   std::vector<double> sum_x(width), sum_p(width);
@@ -98,7 +101,8 @@ Series running_correlation(const Pair& pair, std::size_t times, bool centred) {
   return series;
 }
 
-/// sqrt(4 pi sum_k |theta_k - theta^_k|^2): the L2 norm over [0, 2 pi) of the difference of the real fields.
+/// sqrt(4 pi sum_k |theta_k - theta^_k|^2): the L2 norm over [0, 2 pi) of the difference of the real fields
+/// (paper, sec_results_burgers, fig_burgers_extrap_l2).
 Series physical_l2(const Pair& pair, std::size_t times) {
   Series series(times);
   for (std::size_t t = 0; t < times; ++t) {
@@ -109,6 +113,7 @@ Series physical_l2(const Pair& pair, std::size_t times) {
   return series;
 }
 
+/// E_res = sum_k |theta_k|^2 (paper, sec_results_burgers, without a number).
 Series energy(std::span<const double> state, std::size_t width) {
   Series series(state.size() / width);
   for (std::size_t t = 0; t < series.size(); ++t)
@@ -122,6 +127,51 @@ void add(Series& sum, const Series& series) {
   for (std::size_t t = 0; t < series.size(); ++t) sum[t] += series[t];
 }
 
+/// Steps outside the range of the training data, widened by a twentieth of its width on either side: states
+/// of test data may lie beyond the outermost of finitely many training states.
+class OutsideCounter {
+ public:
+  void add(const ResolvedRange& range, const Pair& pair, std::size_t times) {
+    constexpr double margin = 0.05;
+    const std::size_t d = pair.width;
+    variables_.resize(d);
+    for (std::size_t t = 0; t < times; ++t) {
+      bool any = false, true_any = false;
+      for (std::size_t v = 0; v < d; ++v) {
+        const double slack = margin * (range.high[v] - range.low[v]);
+        const auto outside = [&](double value) {
+          return value < range.low[v] - slack || value > range.high[v] + slack;
+        };
+        if (outside(pair.predicted[t * d + v])) any = true, ++variables_[v];
+        true_any = true_any || outside(pair.true_value(t, v));
+      }
+      ++steps_, any_ += any, true_any_ += true_any;
+    }
+  }
+  std::optional<OutsideShare> finish() const {
+    if (steps_ == 0) return std::nullopt;
+    const auto share = [&](std::size_t count) {
+      return static_cast<double>(count) / static_cast<double>(steps_);
+    };
+    OutsideShare result{share(any_), share(true_any_), {}};
+    for (const std::size_t count : variables_) result.variables.push_back(share(count));
+    return result;
+  }
+
+ private:
+  std::size_t steps_ = 0, any_ = 0, true_any_ = 0;
+  std::vector<std::size_t> variables_;
+};
+
+/// The index of the lower median; none of no values.
+std::optional<std::size_t> median_of(std::vector<std::pair<double, std::size_t>> errors) {
+  if (errors.empty()) return std::nullopt;
+  std::ranges::sort(errors);
+  return errors[(errors.size() - 1) / 2].second;
+}
+
+}  // namespace
+
 /// Collects the trajectories of one model and split, from one file or several.
 class Collector {
  public:
@@ -133,7 +183,8 @@ class Collector {
         resolved_(intervals.size(), std::vector<Cell>(d_)),
         closure_(intervals.size(), std::vector<Cell>(c_)) {}
 
-  void add_split(const RolloutSplit& split, const std::string& file) {
+  void add_split(const RolloutSplit& split, const RolloutFile& of) {
+    const std::string& file = of.path;
     if (!metrics_.time.empty() && split.time != metrics_.time)
       throw Error("{}: split {} has other saved times than the model's other files", file, split.name);
     metrics_.time = split.time;
@@ -146,9 +197,13 @@ class Collector {
       if (!std::isnan(split.blow_up_time[i]))
         metrics_.blow_ups.push_back({file, i, split.blow_up_time[i]});
       else
-        add_trajectory(split, i);
+        add_trajectory(split, i, of);
     }
+    ++files_;
   }
+
+  /// Mean over trajectories and variables of the errors over the horizon of the validation; NaN: none.
+  double error_over_validation() const { return mean_std(over_validation_).mean; }
 
   SplitMetrics finish() {
     for (std::size_t k = 0; k < intervals_.size(); ++k) {
@@ -160,6 +215,8 @@ class Collector {
     metrics_.cumulative_l2 = final_l2_.finish();
     metrics_.correlation = final_correlation_.finish();
     metrics_.centred_correlation = final_centred_correlation_.finish();
+    metrics_.median_trajectory = median_of(first_file_errors_);
+    metrics_.outside = outside_.finish();
     const auto n = static_cast<double>(metrics_.trajectories - metrics_.blow_ups.size());
     for (Series* series :
          {&metrics_.running_l2, &metrics_.running_correlation, &metrics_.running_centred_correlation,
@@ -171,7 +228,7 @@ class Collector {
   }
 
  private:
-  void add_trajectory(const RolloutSplit& split, std::size_t i) {
+  void add_trajectory(const RolloutSplit& split, std::size_t i, const RolloutFile& of) {
     const std::size_t times = split.time.size();
     const auto slice = [&](const std::vector<double>& values, std::size_t width) {
       return std::span(values).subspan(i * times * width, times * width);
@@ -189,7 +246,16 @@ class Collector {
       add(sum, series);
       final.add(series.back());
     };
-    add_running(running_l2(resolved, times), metrics_.running_l2, final_l2_);
+    const Series error = running_l2(resolved, times);
+    if (files_ == 0) first_file_errors_.emplace_back(error.back(), i);
+    add_running(error, metrics_.running_l2, final_l2_);
+    if (of.training_range) outside_.add(*of.training_range, resolved, times);
+    if (of.validation) {
+      const double begin = split.time.front();
+      const auto [first, last] = time_range(split.time, {begin, begin + of.validation->horizon});
+      for (const double relative : errors_of(resolved, first, last))
+        if (!std::isnan(relative)) over_validation_.push_back(relative);
+    }
     add_running(running_correlation(resolved, times, false), metrics_.running_correlation,
                 final_correlation_);
     add_running(running_correlation(resolved, times, true), metrics_.running_centred_correlation,
@@ -211,8 +277,14 @@ class Collector {
   std::vector<std::vector<Cell>> resolved_, closure_;  // [interval][variable]
   Cell final_l2_, final_correlation_, final_centred_correlation_;
   std::map<std::string, std::size_t> label_counts_;
+  std::size_t files_ = 0;
+  std::vector<std::pair<double, std::size_t>> first_file_errors_;  // of each trajectory, and its index
+  OutsideCounter outside_;
+  std::vector<double> over_validation_;
   SplitMetrics metrics_;
 };
+
+namespace {
 
 /// The experiment's intervals that the rollout covers; its whole length where the experiment asks for none.
 std::vector<Interval> intervals_of(const Experiment& experiment, const RolloutSplit& split) {
@@ -247,22 +319,6 @@ void trim_to_truth(RolloutSplit& split, std::size_t d, std::size_t c, const std:
 
 }  // namespace
 
-std::vector<double> relative_l2(std::span<const double> predicted, std::span<const double> truth,
-                                std::size_t width) {
-  // Of the whole state's squared norm: what rounding leaves of an exact zero.
-  constexpr double rounding = 1e-24;
-  std::vector<double> error(width), norm(width);
-  for (std::size_t i = 0; i < truth.size(); ++i) {
-    error[i % width] += (predicted[i] - truth[i]) * (predicted[i] - truth[i]);
-    norm[i % width] += truth[i] * truth[i];
-  }
-  const double total = std::accumulate(norm.begin(), norm.end(), 0.0);
-  std::vector<double> result(width);
-  for (std::size_t v = 0; v < width; ++v)
-    result[v] = norm[v] > rounding * total ? std::sqrt(error[v] / norm[v]) : std::nan("");
-  return result;
-}
-
 MeanStd mean_std(const std::vector<double>& values) {
   if (values.empty()) return {std::nan(""), std::nan("")};
   const auto n = static_cast<double>(values.size());
@@ -278,35 +334,57 @@ double MeanStd::seed_std() const {
   return mean_std(seeds).std * std::sqrt(n / (n - 1));
 }
 
-Evaluation evaluate(std::vector<RolloutFile> rollouts) {
-  if (rollouts.empty()) throw UsageError("there is no rollout to evaluate");
-  const Experiment& first = rollouts.front().experiment;
-  std::vector<std::string> order;
-  std::map<std::string, std::map<std::string, Collector>> collectors;
-  std::map<std::string, std::vector<std::string>> files;
-  for (RolloutFile& rollout : rollouts) {
-    const Experiment& experiment = rollout.experiment;
-    check_same_equations(rollout.path, experiment, rollouts.front().path, first);
-    if (!collectors.contains(rollout.model)) order.push_back(rollout.model);
-    for (const std::string& before : files[rollout.model])  // twice the same would count as two seeds
-      if (std::error_code absent; std::filesystem::equivalent(before, rollout.path, absent))
-        throw UsageError("{}: is given twice{}", rollout.path,
-                         before == rollout.path ? "" : fmt::format(", also as {}", before));
-    files[rollout.model].push_back(rollout.path);
-    for (RolloutSplit& split : rollout.splits) {
-      trim_to_truth(split, first.system->resolved_size(), first.system->closure_size(), rollout.path);
-      auto [collector, fresh] =
-          collectors[rollout.model].try_emplace(split.name, experiment, intervals_of(experiment, split));
-      collector->second.add_split(split, rollout.path);
-    }
+void Evaluator::add(RolloutFile rollout) {
+  if (!experiment_) {
+    experiment_ = rollout.experiment;
+    first_path_ = rollout.path;
   }
-  Evaluation evaluation{first, {}};
-  for (const std::string& model : order) {
-    ModelMetrics metrics{model, files[model], {}};
-    for (auto& [split, collector] : collectors[model]) metrics.splits.emplace(split, collector.finish());
+  check_same_equations(rollout.path, rollout.experiment, first_path_, *experiment_);
+  const auto [found, fresh] = models_.try_emplace(rollout.model);
+  if (fresh) order_.push_back(rollout.model);
+  ModelCollector& model = found->second;
+  for (const std::string& before : model.files)  // twice the same would count as two seeds
+    if (std::error_code absent; std::filesystem::equivalent(before, rollout.path, absent))
+      throw UsageError("{}: is given twice{}", rollout.path,
+                       before == rollout.path ? "" : fmt::format(", also as {}", before));
+  model.files.push_back(rollout.path);
+  if (rollout.validation) {
+    model.horizon = rollout.validation->horizon;
+    model.validation_errors.push_back(rollout.validation->error);
+  }
+  const System& system = *experiment_->system;
+  for (RolloutSplit& split : rollout.splits) {
+    trim_to_truth(split, system.resolved_size(), system.closure_size(), rollout.path);
+    auto& collector = model.splits[split.name];
+    if (!collector)
+      collector = std::make_unique<Collector>(rollout.experiment, intervals_of(rollout.experiment, split));
+    collector->add_split(split, rollout);
+  }
+}
+
+Evaluation Evaluator::finish() {
+  if (!experiment_) throw UsageError("there is no rollout to evaluate");
+  Evaluation evaluation{*experiment_, {}};
+  for (const std::string& name : order_) {
+    ModelCollector& model = models_.at(name);
+    ModelMetrics metrics{name, model.files, {}};
+    if (const auto test = model.splits.find("test");
+        test != model.splits.end() && model.validation_errors.size() == model.files.size())
+      metrics.validation = ValidationCheck{model.horizon, mean_std(model.validation_errors).mean,
+                                           test->second->error_over_validation()};
+    for (auto& [split, collector] : model.splits) metrics.splits.emplace(split, collector->finish());
     evaluation.models.push_back(std::move(metrics));
   }
   return evaluation;
+}
+
+Evaluator::Evaluator() = default;
+Evaluator::~Evaluator() = default;
+
+Evaluation evaluate(std::vector<RolloutFile> rollouts) {
+  Evaluator evaluator;
+  for (RolloutFile& rollout : rollouts) evaluator.add(std::move(rollout));
+  return evaluator.finish();
 }
 
 }  // namespace mac

@@ -8,7 +8,9 @@
 #include <mac/evaluation.hpp>
 #include <nlohmann/json.hpp>
 
+#include "evaluation/evaluator.hpp"
 #include "io/input_file.hpp"
+#include "rollout/rollout_file.hpp"
 
 namespace mac {
 
@@ -113,8 +115,18 @@ Series read_series(const Node& series, const std::string& key, std::size_t times
   return values;
 }
 
+OutsideShare read_outside(const Node& node, const System& system) {
+  OutsideShare outside{node.at("share").number(), node.at("true_share").number(), {}};
+  for (const std::string& name : system.resolved_names())
+    outside.variables.push_back(node.at("variables").at(name).number());
+  return outside;
+}
+
 SplitMetrics read_split(const Node& node, const System& system) {
   SplitMetrics metrics;
+  if (node.has("median_trajectory")) metrics.median_trajectory = node.at("median_trajectory").count();
+  if (node.has("outside_training_range"))
+    metrics.outside = read_outside(node.at("outside_training_range"), system);
   metrics.trajectories = node.at("trajectories").count();
   for (const auto& [key, interval] : node.at("intervals").members())
     metrics.intervals.push_back({read_interval(key, interval),
@@ -150,6 +162,9 @@ ModelMetrics read_model(const std::string& name, const Node& node, const System&
   for (const auto& [key, value] : node.members())
     if (key == "files")
       for (const Node& file : value.elements()) model.files.push_back(file.string());
+    else if (key == "validation_check")
+      model.validation = ValidationCheck{value.at("horizon").number(), value.at("validation_error").number(),
+                                         value.at("test_error").number()};
     else
       model.splits.emplace(key, read_split(value, system));
   return model;
@@ -169,19 +184,25 @@ Evaluation read_metrics(const std::string& path) {
   return evaluation;
 }
 
-Evaluation evaluate_files(const std::vector<std::string>& paths) {
-  std::vector<RolloutFile> rollouts;
+Evaluation evaluate_files(const std::vector<std::string>& paths, const EvaluateOptions& options) {
+  Evaluator evaluator;
+  RolloutData truths(options.data);
+  std::string first_rollout;
   std::vector<std::pair<std::string, Evaluation>> parts;
   for (const std::string& path : paths) {
-    if (is_json(path))
+    if (is_json(path)) {
       parts.emplace_back(path, read_metrics(path));
-    else
-      rollouts.push_back(RolloutFile::open(path));
+      continue;
+    }
+    const RolloutReader reader(path);
+    RolloutFile rollout = reader.header();
+    for (const std::string& split : reader.splits()) rollout.splits.push_back(reader.read(split, truths));
+    if (options.experiment) rollout.experiment = *options.experiment;
+    evaluator.add(std::move(rollout));
+    if (first_rollout.empty()) first_rollout = path;
   }
-  if (!rollouts.empty() || parts.empty()) {
-    const std::string first = rollouts.empty() ? "" : rollouts.front().path;
-    parts.emplace(parts.begin(), first, evaluate(std::move(rollouts)));
-  }
+  if (!first_rollout.empty() || parts.empty())
+    parts.emplace(parts.begin(), first_rollout, evaluator.finish());
   Evaluation& whole = parts.front().second;
   for (auto part = parts.begin() + 1; part != parts.end(); ++part) {
     const auto& [path, evaluation] = *part;

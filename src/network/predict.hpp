@@ -20,6 +20,7 @@ struct PredictOptions {
   ModeChoice mode = ModeChoice::sequence;
   int threads = 0;  // 0: all cores
   bool quiet = false;
+  bool allow_other_parameters = false;  // see ModelRequest
 };
 
 /// Applies one model to any number of batches. Memory does not grow with their length.

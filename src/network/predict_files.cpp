@@ -6,7 +6,8 @@
 #include <mac/version.hpp>
 
 #include "data/provenance.hpp"
-#include "evaluation/relative_l2.hpp"
+#include "data/relative_l2.hpp"
+#include "evaluation/mean_std.hpp"
 #include "io/atomic_file.hpp"
 #include "io/hdf5.hpp"
 #include "network/predict.hpp"
@@ -116,7 +117,7 @@ std::vector<ClosureError> predict_data(const Model& model, const std::string& mo
                                        const PredictOptions& options) {
   const DataFile data = DataFile::open(input);
   const System& system = *data.experiment().system;
-  check_fits(model_file, model, data.experiment(), input);
+  check_fits(model_file, model, data.experiment(), input, options.allow_other_parameters);
   const Target target = model.held.value_or(HeldClosure{}).target;
   Predictor predict(model, options);
 

@@ -7,6 +7,8 @@
 #include <mac/error.hpp>
 #include <mac/report.hpp>
 
+#include "rollout/system_parameters.hpp"
+
 namespace mac {
 
 namespace {
@@ -33,6 +35,8 @@ std::string network_section(const Model& model) {
                   shape.d_model,
                   shape.kind == LayerKind::mamba ? fmt::format(", {} states a channel", shape.d_state) : "",
                   model.parameters.size()));
+  if (const std::string parameters = to_text(trained_parameters(model)); !parameters.empty())
+    text += row("Parameters", parameters);
   text += row("Memory", fmt::format("{} numbers a trajectory", shape.state_size()));
   if (model.closure_step) text += row("Closure step", fmt::format("{:g}", *model.closure_step));
   if (model.held)
@@ -150,7 +154,7 @@ std::string limits_section(const Model& model, const std::optional<Experiment>& 
           train->horizon);
   }
   text +=
-      "- For the system's parameters in the experiment only: they are not inputs of the network.\n"
+      "- For the parameters of the system above only: they are not inputs of the network.\n"
       "- The first step of a rollout has no past; the network was trained to begin that way.\n\n";
   return text;
 }

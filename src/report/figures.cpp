@@ -6,6 +6,7 @@
 #include <cmath>
 #include <span>
 
+#include "evaluation/verdict.hpp"
 #include "report/style.hpp"
 
 namespace mac::report {
@@ -13,10 +14,6 @@ namespace mac::report {
 namespace {
 
 constexpr std::size_t panel_points = 400, single_points = 1000;  // per curve
-
-std::span<const double> row_of(const std::vector<double>& values, std::size_t trajectory, std::size_t size) {
-  return std::span(values).subspan(trajectory * size, size);
-}
 
 /// |predicted - true| / |true| over one trajectory, where the truth is known; NaN after a blow-up.
 double relative_error(std::span<const double> predicted, std::span<const double> truth) {
@@ -29,48 +26,24 @@ double relative_error(std::span<const double> predicted, std::span<const double>
   return std::sqrt(error / norm);
 }
 
-const RolloutSplit* find_split(const RolloutFile& rollout, const std::string& name) {
-  const auto found = std::ranges::find(rollout.splits, name, &RolloutSplit::name);
-  return found == rollout.splits.end() ? nullptr : &*found;
-}
-
 /// The rollout by which a representative trajectory is chosen: mac's, else that of any learned or fitted
 /// model, else the first.
-const RolloutSplit* leading_split(const std::vector<RolloutFile>& rollouts, const std::string& name) {
+const RolloutReader* leading_rollout(const std::vector<RolloutReader>& rollouts, const std::string& split) {
   const auto rank = [](const std::string& model) {
     if (model == "mac") return 0;
     return model == "markov" || is_floor(model) ? 2 : 1;
   };
-  const RolloutSplit* best = nullptr;
-  int best_rank = 3;
-  for (const RolloutFile& rollout : rollouts)
-    if (const RolloutSplit* split = find_split(rollout, name); split && rank(rollout.model) < best_rank) {
-      best = split;
-      best_rank = rank(rollout.model);
-    }
+  const RolloutReader* best = nullptr;
+  for (const RolloutReader& rollout : rollouts)
+    if (rollout.has(split) && (!best || rank(rollout.model()) < rank(best->model()))) best = &rollout;
   return best;
 }
 
-std::size_t median_trajectory(const RolloutSplit& split) {
-  const std::size_t n = split.trajectories(), size = split.resolved.size() / n;
-  std::vector<std::pair<double, std::size_t>> errors;
-  for (std::size_t i = 0; i < n; ++i) {
-    const double error =
-        relative_error(row_of(split.resolved, i, size), row_of(split.true_resolved, i, size));
-    if (!std::isnan(error)) errors.emplace_back(error, i);
-  }
-  if (errors.empty()) return 0;
-  std::ranges::sort(errors);
-  return errors[(errors.size() - 1) / 2].second;
-}
-
-Case::Rollout trajectory_of(const RolloutSplit& split, std::size_t i, const std::string& model, bool truth) {
-  const auto copy = [&](const std::vector<double>& values) {
-    const auto row = row_of(values, i, values.size() / split.trajectories());
-    return std::vector<double>(row.begin(), row.end());
-  };
-  return {model, split.time, copy(truth ? split.true_resolved : split.resolved),
-          copy(truth ? split.true_closure : split.closure)};
+/// 0 where all trajectories blew up.
+std::size_t median_trajectory(const Evaluation& evaluation, const std::string& model,
+                              const std::string& split) {
+  const auto metrics = std::ranges::find(evaluation.models, model, &ModelMetrics::model);
+  return metrics == evaluation.models.end() ? 0 : metrics->splits.at(split).median_trajectory.value_or(0);
 }
 
 Curve curve_of(const Case::Rollout& rollout, const std::vector<double>& values, std::size_t width,
@@ -205,19 +178,24 @@ std::string time_label(std::string_view unit) {
   return unit == "1" ? "time t" : fmt::format("time t ({})", unit);
 }
 
-std::optional<Case> representative_case(const std::vector<RolloutFile>& rollouts, const std::string& split) {
-  const RolloutSplit* leading = leading_split(rollouts, split);
+std::optional<Case> representative_case(const Evaluation& evaluation,
+                                        const std::vector<RolloutReader>& rollouts, RolloutData& truths,
+                                        const std::string& split) {
+  const RolloutReader* leading = leading_rollout(rollouts, split);
   if (!leading) return std::nullopt;
   Case result;
   result.split = split;
-  result.trajectory = median_trajectory(*leading);
-  result.truth = trajectory_of(*leading, result.trajectory, std::string(truth), true);
-  for (const RolloutFile& rollout : rollouts) {
-    const RolloutSplit* own = find_split(rollout, split);
+  result.trajectory = median_trajectory(evaluation, leading->model(), split);
+  RolloutSplit shown = leading->read(split, truths, result.trajectory, 1);
+  result.truth = {std::string(truth), shown.time, std::move(shown.true_resolved),
+                  std::move(shown.true_closure)};
+  for (const RolloutReader& rollout : rollouts) {
     const bool known =
-        std::ranges::find(result.models, rollout.model, &Case::Rollout::model) != result.models.end();
-    if (own && !known && result.trajectory < own->trajectories())
-      result.models.push_back(trajectory_of(*own, result.trajectory, rollout.model, false));
+        std::ranges::find(result.models, rollout.model(), &Case::Rollout::model) != result.models.end();
+    if (known || !rollout.has(split) || result.trajectory >= rollout.trajectories(split)) continue;
+    RolloutSplit own = rollout.read(split, result.trajectory, 1);
+    result.models.push_back(
+        {rollout.model(), std::move(own.time), std::move(own.resolved), std::move(own.closure)});
   }
   return result;
 }

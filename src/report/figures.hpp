@@ -10,6 +10,7 @@
 
 #include "evaluation/memory_response.hpp"
 #include "report/figure.hpp"
+#include "rollout/rollout_file.hpp"
 
 namespace mac::report {
 
@@ -26,8 +27,10 @@ struct Case {
 };
 
 /// The trajectory whose error, for the first learned model, is the median of the split; none if no rollout
-/// has the split.
-std::optional<Case> representative_case(const std::vector<RolloutFile>& rollouts, const std::string& split);
+/// has the split. Of the rollouts only this trajectory is read.
+std::optional<Case> representative_case(const Evaluation& evaluation,
+                                        const std::vector<RolloutReader>& rollouts, RolloutData& truths,
+                                        const std::string& split);
 
 enum class Quantity { resolved, closure };
 /// Truth and models, the absolute error below, one panel a variable; a table of the relative errors.
@@ -45,7 +48,7 @@ struct StepTimes {
   std::size_t trajectories = 0;  // of the split, which advance in groups
   std::vector<double> seconds;
 };
-std::vector<StepTimes> step_times(const std::vector<RolloutFile>& rollouts);
+std::vector<StepTimes> step_times(const std::vector<RolloutReader>& rollouts);
 std::optional<Figure> step_time_figure(const std::vector<StepTimes>& times);
 
 /// Rows of a NAME.history.csv.

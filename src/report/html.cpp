@@ -21,6 +21,8 @@ h1 { font-size: 1.7rem; line-height: 1.2; margin: 0 0 .5rem; }
 h2 { font-size: 1.3rem; margin: 2.5rem 0 .75rem; padding-top: .75rem; border-top: 1px solid var(--line); }
 h3 { font-size: 1.05rem; margin: 0 0 .5rem; }
 p { max-width: 46rem; margin: .5rem 0; }
+.warning { border-left: .3rem solid #d55e00; background: var(--band); padding: .4rem .75rem; }
+.note { font-size: .875rem; color: var(--muted); }
 a { color: var(--link); }
 nav { display: flex; flex-wrap: wrap; gap: .25rem 1.25rem; margin: 1rem 0; }
 .scroll { overflow-x: auto; margin: 0 0 1.75rem; }
@@ -99,6 +101,12 @@ std::string html_facts(const Facts& facts) {
 }
 
 std::string html_paragraph(const std::string& text) { return "<p>" + escaped(text) + "</p>\n"; }
+
+std::string html_warning(const std::string& text) {
+  return "<p class=\"warning\"><strong>Warning.</strong> " + escaped(text) + "</p>\n";
+}
+
+std::string html_note(const std::string& text) { return "<p class=\"note\">" + escaped(text) + "</p>\n"; }
 
 std::string html_folded(const std::string& summary, const std::string& html) {
   return fmt::format("<details><summary>{}</summary>{}</details>\n", escaped(summary), html);

@@ -19,6 +19,8 @@ using Facts = std::vector<std::pair<std::string, std::string>>;
 std::string html_facts(const Facts& facts);
 
 std::string html_paragraph(const std::string& text);
+std::string html_warning(const std::string& text);  // a paragraph that stands out
+std::string html_note(const std::string& text);     // small print
 /// Anything, folded away under a summary.
 std::string html_folded(const std::string& summary, const std::string& html);
 /// A text as it stands, folded away.

@@ -8,6 +8,7 @@
 #include <map>
 #include <set>
 
+#include "evaluation/verdict.hpp"
 #include "io/atomic_file.hpp"
 #include "io/number_text.hpp"
 #include "report/figures.hpp"
@@ -36,25 +37,14 @@ std::string system_title(const System& system) {
   return found == system_titles.end() ? std::string(system.name()) : found->second;
 }
 
-/// The settings of a table of the experiment file on one line, without comments.
-std::string settings(const std::string& text, const std::string& table) {
-  std::string result, line;
-  bool inside = false;
-  for (const char c : text + "\n") {
-    if (c != '\n') {
-      line += c;
-      continue;
-    }
-    line = line.substr(0, line.find('#'));
-    while (!line.empty() && (line.back() == ' ' || line.back() == '\t' || line.back() == '\r'))
-      line.pop_back();
-    if (line.starts_with('['))
-      inside = line == "[" + table + "]";
-    else if (inside && !line.empty() && !line.starts_with("name "))
-      result += (result.empty() ? "" : ", ") + line;
-    line.clear();
-  }
-  return result;
+/// The settings of a table of the experiment on one line: all of them, or those that the file gives.
+std::string settings(const Experiment& experiment, const char* name, bool defaults) {
+  const auto table = experiment.config.table_if(name);
+  if (!table) return {};
+  std::vector<std::string> parts;
+  for (const auto& [key, value] : table->values())
+    if (key != "name" && (defaults || table->has(key))) parts.push_back(fmt::format("{} = {}", key, value));
+  return fmt::format("{}", fmt::join(parts, ", "));
 }
 
 std::string value_of(const Model& model, const std::string& key) {
@@ -101,23 +91,19 @@ Section what_was_run(const Source& source) {
   const Experiment& experiment = source.experiment;
   const std::string& text = experiment.config.text();
   Facts facts{{"System", system_title(*experiment.system)},
-              {"Parameters", settings(text, "system")},
+              {"Parameters", settings(experiment, "system", true)},
               {"Data", fmt::format("solver step {:g}, closure step {:g}, seed {}", experiment.data.dt,
                                    experiment.data.closure_step(), experiment.data.seed)}};
   for (const SplitPlan& split : experiment.data.splits)
     facts.emplace_back("  " + split.name,
                        fmt::format("{} {} to t = {:g}", split.trajectories,
                                    split.trajectories == 1 ? "trajectory" : "trajectories", split.horizon));
-  if (const std::string training = settings(text, "training"); !training.empty())
+  if (const std::string training = settings(experiment, "training", false); !training.empty())
     facts.emplace_back("Training", training);
-  std::map<std::string, std::size_t> files;
-  std::vector<std::string> order;
-  for (const RolloutFile& rollout : source.rollouts)
-    if (files[rollout.model]++ == 0) order.push_back(rollout.model);
   std::string rollouts;
-  for (const std::string& model : order)
-    rollouts += fmt::format("{}{}{}", rollouts.empty() ? "" : ", ", model,
-                            files[model] > 1 ? fmt::format(" ({} seeds)", files[model]) : "");
+  for (const ModelMetrics& model : source.evaluation.models)
+    rollouts += fmt::format("{}{}{}", rollouts.empty() ? "" : ", ", model.model,
+                            model.files.size() > 1 ? fmt::format(" ({} seeds)", model.files.size()) : "");
   facts.emplace_back("Compared", rollouts);
   if (const std::string times = wall_times(source.timing); !times.empty())
     facts.emplace_back("Wall times", times);
@@ -131,6 +117,17 @@ Section what_was_run(const Source& source) {
         plan != "-" && told.insert(trained.name).second)
       body += html_listing(fmt::format("Training of {}: every setting", trained.name), plan);
   return {"run", "What was run", body + html_listing("The experiment file", text)};
+}
+
+Section verdict_section(const Evaluation& evaluation) {
+  Section section{"verdict", "Verdict", {}};
+  for (const Verdict& verdict : verdicts(evaluation)) {
+    section.body += html_paragraph(verdict.sentence + ".");
+    for (const std::string& warning : verdict.warnings) section.body += html_warning(warning + ".");
+  }
+  if (section.body.empty()) section.body = html_paragraph("No learned or fitted closure is compared.");
+  section.body += html_note(std::string(verdict_measure()) + ".");
+  return section;
 }
 
 Section blow_ups(const Evaluation& evaluation, Section section) {
@@ -157,6 +154,7 @@ std::vector<NamedResponse> memory_responses(const Source& source, int threads) {
   if (!source.data) return responses;
   MemoryOptions options;
   options.threads = threads;
+  options.allow_other_parameters = true;  // whoever made the run allowed them
   if (!source.data->has(options.split)) return responses;
   for (const TrainedModel& trained : source.models)
     if (std::ranges::find(responses, trained.name, &NamedResponse::model) == responses.end())
@@ -164,14 +162,14 @@ std::vector<NamedResponse> memory_responses(const Source& source, int threads) {
   return responses;
 }
 
-/// The figures that need whole rollouts, before evaluate() takes them.
-std::vector<Figure> case_figures(const Source& source) {
+/// One trajectory of each split.
+std::vector<Figure> case_figures(Source& source) {
   std::vector<Figure> figures;
   const Experiment& experiment = source.experiment;
   const bool fourier = experiment.system->fourier_modes() > 0;
   for (const SplitPlan& split : experiment.data.splits) {
     if (fourier && split.name == "ood") continue;  // named fields: shown by their physical-space errors
-    const auto shown = representative_case(source.rollouts, split.name);
+    const auto shown = representative_case(source.evaluation, source.rollouts, source.truths, split.name);
     if (!shown) continue;
     figures.push_back(trajectory_figure(experiment, *shown, Quantity::resolved));
     if (Figure closure = trajectory_figure(experiment, *shown, Quantity::closure);
@@ -197,7 +195,7 @@ std::string html_figure(const Figure& figure, const DrawnFigure& drawn, const st
   return text + "</figure>\n";
 }
 
-void write_report(Source source, const std::string& output, const ReportOptions& options) {
+Evaluation write_report(Source source, const std::string& output, const ReportOptions& options) {
   const fs::path page(output);
   const std::string files_name = page.stem().string() + "_files";
   const fs::path files = page.parent_path() / files_name;
@@ -205,7 +203,7 @@ void write_report(Source source, const std::string& output, const ReportOptions&
   std::vector<Figure> figures = case_figures(source);
   const std::vector<StepTimes> times = step_times(source.rollouts);
   const Section run = what_was_run(source);
-  const Evaluation evaluation = evaluate(std::move(source.rollouts));
+  const Evaluation& evaluation = source.evaluation;
   for (Figure& figure : series_figures(evaluation)) figures.push_back(std::move(figure));
   const auto add = [&](std::optional<Figure> figure) {
     if (figure) figures.push_back(std::move(*figure));
@@ -228,12 +226,13 @@ void write_report(Source source, const std::string& output, const ReportOptions&
       fmt::format(
           "A reduced model of {} resolved variables, closed by {} models and compared with the full system.",
           system.resolved_size(), evaluation.models.size()),
-      {run, result_tables(evaluation), shown});
+      {verdict_section(evaluation), run, result_tables(evaluation), shown});
 
   make_folder(files);
   for (std::size_t i = 0; i < figures.size(); ++i)
     write_file_atomically(files / (figures[i].name + ".pdf"), drawn[i].pdf);
   write_file_atomically(page, text);
+  return std::move(source.evaluation);
 }
 
 }  // namespace
@@ -246,13 +245,13 @@ void draw_series(const Evaluation& evaluation, const std::string& folder) {
     write_file_atomically(fs::path(folder) / (figure.name + ".svg"), report::draw(figure).whole_svg);
 }
 
-void report_run(const std::string& folder, const std::string& output, const ReportOptions& options) {
-  report::write_report(report::read_run(folder), output, options);
+Evaluation report_run(const std::string& folder, const std::string& output, const ReportOptions& options) {
+  return report::write_report(report::read_run(folder), output, options);
 }
 
-void report_rollouts(const std::vector<std::string>& rollouts, const std::string& output,
-                     const ReportOptions& options) {
-  report::write_report(report::read_rollouts(rollouts), output, options);
+Evaluation report_rollouts(const std::vector<std::string>& rollouts, const std::string& output,
+                           const ReportOptions& options) {
+  return report::write_report(report::read_rollouts(rollouts, options.data), output, options);
 }
 
 }  // namespace mac

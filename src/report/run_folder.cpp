@@ -8,6 +8,7 @@
 #include <mac/training.hpp>
 #include <set>
 
+#include "evaluation/verdict.hpp"
 #include "io/hdf5.hpp"
 #include "report/style.hpp"
 
@@ -47,6 +48,17 @@ std::string model_name(const Model& model, const std::string& path, const Experi
   return file.substr(0, file.rfind("-seed"));
 }
 
+/// The metrics of a run, unless there are none, or of a version that did not yet say which trajectory is the
+/// median.
+std::optional<Evaluation> stored_metrics(const fs::path& run) {
+  if (!fs::exists(run / "metrics.json")) return std::nullopt;
+  Evaluation stored = read_metrics((run / "metrics.json").string());
+  for (const ModelMetrics& model : stored.models)
+    for (const auto& [name, split] : model.splits)
+      if (!split.median_trajectory && split.blow_ups.size() < split.trajectories) return std::nullopt;
+  return stored;
+}
+
 /// The files that metrics.json was made from, or all of them: a folder may hold seeds and models of studies
 /// before, which mac run keeps for another time.
 std::vector<std::string> rollouts_of(const fs::path& run) {
@@ -79,12 +91,21 @@ bool is_linear_kernel(const std::string& path) {
 
 }  // namespace
 
-Source read_rollouts(const std::vector<std::string>& paths) {
+Source read_rollouts(const std::vector<std::string>& paths, const std::string& data) {
   if (paths.empty()) throw UsageError("there is no rollout to report");
-  std::vector<RolloutFile> rollouts;
-  for (const std::string& path : paths) rollouts.push_back(RolloutFile::open(path));
-  Experiment experiment = rollouts.front().experiment;
-  return {std::move(experiment), std::move(rollouts), std::nullopt, {}, {}, std::nullopt, {}, {}};
+  Evaluation evaluation = evaluate_files(paths, {data});
+  Experiment experiment = evaluation.experiment;
+  std::vector<RolloutReader> rollouts(paths.begin(), paths.end());
+  return {std::move(experiment),
+          std::move(evaluation),
+          std::move(rollouts),
+          RolloutData(data),
+          std::nullopt,
+          {},
+          {},
+          std::nullopt,
+          {},
+          {}};
 }
 
 Source read_run(const std::string& folder) {
@@ -94,17 +115,33 @@ Source read_run(const std::string& folder) {
   if (paths.empty()) throw UsageError("{}: has no rollouts/*.h5 to report", folder);
   std::set<std::string> study;
   for (const std::string& path : paths) study.insert(stem(path));
-  Source source = read_rollouts(paths);
-  if (fs::exists(run / "experiment.toml")) {
-    source.experiment = Experiment::read((run / "experiment.toml").string());
-    for (RolloutFile& rollout : source.rollouts)  // its [evaluation] may be newer than the rollouts
-      if (rollout.experiment.system->name() == source.experiment.system->name())
-        rollout.experiment = source.experiment;
+  std::vector<RolloutReader> rollouts(paths.begin(), paths.end());
+  Experiment experiment = fs::exists(run / "experiment.toml")
+                              ? Experiment::read((run / "experiment.toml").string())
+                              : rollouts.front().header().experiment;
+  const auto rank_of = [&](const std::string& model) { return rank(model, experiment); };
+  std::ranges::stable_sort(rollouts, {}, [&](const RolloutReader& r) { return rank_of(r.model()); });
+  auto evaluation = stored_metrics(run);
+  if (!evaluation) {
+    std::vector<std::string> ordered;
+    for (const RolloutReader& rollout : rollouts) ordered.push_back(rollout.path());
+    evaluation =
+        evaluate_files(ordered, {{}, &experiment});  // its [evaluation] may be newer than the rollouts
   }
+  std::ranges::stable_sort(evaluation->models, {}, [&](const ModelMetrics& m) { return rank_of(m.model); });
+  Source source{std::move(experiment),
+                std::move(*evaluation),
+                std::move(rollouts),
+                RolloutData(),
+                std::nullopt,
+                {},
+                {},
+                std::nullopt,
+                {},
+                {}};
   const auto by_name = [&](const auto& member) {
     return [&, member](const auto& entry) { return rank(entry.*member, source.experiment); };
   };
-  std::ranges::stable_sort(source.rollouts, {}, by_name(&RolloutFile::model));
   if (fs::exists(run / "data.h5")) source.data.emplace(DataFile::open((run / "data.h5").string()));
 
   for (const std::string& path : files_in(run / "models", ".safetensors")) {

@@ -3,14 +3,15 @@
 
 #include <mac/baselines.hpp>
 #include <mac/data.hpp>
+#include <mac/evaluation.hpp>
 #include <mac/model.hpp>
-#include <mac/rollout.hpp>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
 #include <vector>
 
 #include "report/figures.hpp"
+#include "rollout/rollout_file.hpp"
 
 namespace mac::report {
 
@@ -22,7 +23,9 @@ struct TrainedModel {
 
 struct Source {
   Experiment experiment;
-  std::vector<RolloutFile> rollouts;
+  Evaluation evaluation;
+  std::vector<RolloutReader> rollouts;  // for the trajectories that are drawn, and the times of steps
+  RolloutData truths;
   std::optional<DataFile> data;
   std::vector<TrainedModel> models;
   std::vector<TrainingHistory> histories;
@@ -33,6 +36,7 @@ struct Source {
 
 /// Reads the folder; UsageError if it is no run, Error naming the file for one that is broken.
 Source read_run(const std::string& folder);
-Source read_rollouts(const std::vector<std::string>& paths);
+/// `data`: see RolloutFile::open.
+Source read_rollouts(const std::vector<std::string>& paths, const std::string& data = {});
 
 }  // namespace mac::report

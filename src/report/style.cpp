@@ -4,6 +4,8 @@
 #include <array>
 #include <map>
 
+#include "evaluation/verdict.hpp"
+
 namespace mac::report {
 
 namespace {
@@ -35,8 +37,6 @@ std::string letter(std::string_view name) {
 }
 
 }  // namespace
-
-bool is_floor(std::string_view model) { return model == "exact" || model.starts_with("exact_"); }
 
 LineStyle style_of(std::string_view model) {
   if (const auto found = known.find(model); found != known.end()) return found->second;

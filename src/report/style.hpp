@@ -27,9 +27,6 @@ inline constexpr double dash_length = 1.5;
 /// (and exact_...). Any other name has one of the remaining looks, always the same one.
 LineStyle style_of(std::string_view model);
 
-/// True for exact, exact_linear, ...: the floor rather than a model.
-bool is_floor(std::string_view model);
-
 /// A variable as it is written by hand: "phi1" is φ₁, "m2_psi" is m₂ (ψ), "C_omega1" is C (ω₁).
 std::string symbol(std::string_view variable);
 

@@ -39,15 +39,16 @@ double number(const std::string& text, const std::string& path, std::size_t line
 
 }  // namespace
 
-std::vector<StepTimes> step_times(const std::vector<RolloutFile>& rollouts) {
+std::vector<StepTimes> step_times(const std::vector<RolloutReader>& rollouts) {
   std::vector<StepTimes> times;
-  for (const RolloutFile& rollout : rollouts)
-    for (const RolloutSplit& split : rollout.splits) {
+  for (const RolloutReader& rollout : rollouts)
+    for (const std::string& split : rollout.splits()) {
       const bool known = std::ranges::any_of(times, [&](const StepTimes& other) {
-        return other.model == rollout.model && other.split == split.name;
+        return other.model == rollout.model() && other.split == split;
       });
-      if (split.seconds_per_step.size() > 1 && !known)
-        times.push_back({rollout.model, split.name, split.trajectories(), split.seconds_per_step});
+      if (known) continue;
+      if (std::vector<double> seconds = rollout.seconds_per_step(split); seconds.size() > 1)
+        times.push_back({rollout.model(), split, rollout.trajectories(split), std::move(seconds)});
     }
   return times;
 }

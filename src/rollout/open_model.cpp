@@ -8,6 +8,7 @@
 #include <mac/model.hpp>
 
 #include "io/input_file.hpp"
+#include "rollout/system_parameters.hpp"
 
 namespace mac {
 
@@ -15,7 +16,7 @@ namespace {
 
 std::unique_ptr<ClosureModel> open_network(const ModelRequest& request, const DataFile& data) {
   const Model model = load_model(request.model);
-  check_fits(request.model, model, data.experiment(), data.path());
+  check_fits(request.model, model, data.experiment(), data.path(), request.allow_other_parameters);
   HeldClosure held = model.held.value_or(HeldClosure{});
   if (request.hold) held.hold = *request.hold;
   std::string name = request.name;
@@ -34,7 +35,7 @@ std::unique_ptr<ClosureModel> open_network(const ModelRequest& request, const Da
 }  // namespace
 
 void check_fits(const std::string& path, const Model& model, const Experiment& experiment,
-                const std::string& source) {
+                const std::string& source, bool allow_other_parameters) {
   const System& system = *experiment.system;
   if (!model.system.empty() && model.system != system.name())
     throw UsageError("{}: is a closure for {}, but {} is about {}", path, model.system, source,
@@ -54,6 +55,7 @@ void check_fits(const std::string& path, const Model& model, const Experiment& e
   if (model.closure_step && std::abs(*model.closure_step - step) > 1e-9 * step)
     throw UsageError("{}: was trained for a closure step of {:g}, but {} saves every {:g}", path,
                      *model.closure_step, source, step);
+  if (!allow_other_parameters) check_parameters(path, trained_parameters(model), source, experiment);
 }
 
 std::unique_ptr<ClosureModel> open_model(const ModelRequest& request, const DataFile& data) {
@@ -75,7 +77,10 @@ std::unique_ptr<ClosureModel> open_model(const ModelRequest& request, const Data
   if (is_baseline(request.model)) {
     if (request.hold)
       throw UsageError("{}: is coupled as it was fitted, --hold does not apply", request.model);
-    return load_baseline(request.model, *data.experiment().system, request.name);
+    auto baseline = load_baseline(request.model, *data.experiment().system, request.name);
+    if (!request.allow_other_parameters)
+      check_parameters(request.model, trained_parameters(request.model), data.path(), data.experiment());
+    return baseline;
   }
   return open_network(request, data);
 }
@@ -86,13 +91,16 @@ void rollout(const ModelRequest& request, const DataFile& data, const std::strin
   rollout(*open_model(request, data), data, path, options);
 }
 
-void check_trained_model(const std::string& path, const Experiment& experiment) {
+void check_trained_model(const std::string& path, const Experiment& experiment, bool allow_other_parameters) {
   if (!std::filesystem::is_regular_file(path))
     throw UsageError("{}: there is no such model file, but {} names it", path, experiment.config.file());
-  if (is_baseline(path))
+  const std::string& source = experiment.config.file();
+  if (is_baseline(path)) {
     load_baseline(path, *experiment.system, "");  // its step is checked when it starts
-  else
-    check_fits(path, load_model(path), experiment, experiment.config.file());
+    if (!allow_other_parameters) check_parameters(path, trained_parameters(path), source, experiment);
+  } else {
+    check_fits(path, load_model(path), experiment, source, allow_other_parameters);
+  }
 }
 
 }  // namespace mac

@@ -8,6 +8,7 @@
 #include <optional>
 
 #include "data/provenance.hpp"
+#include "data/relative_l2.hpp"
 #include "io/atomic_file.hpp"
 #include "io/hdf5.hpp"
 #include "io/input_file.hpp"
@@ -30,6 +31,7 @@ bool sound(const double* values, std::size_t count) {
 /// What one split's rollout covers, worked out before anything runs.
 struct SplitTask {
   DataSplit split;
+  std::size_t trajectories;               // the first so many of the split
   double dt;                              // the closure step
   std::vector<double> time;               // of the rollout
   std::size_t first_in_data = 0;          // index of time[0] in the data
@@ -37,6 +39,8 @@ struct SplitTask {
   const RolloutSplit* earlier = nullptr;  // the rollout that this one continues
 };
 
+/// The rollout of the paper's sec_framework: predict C_n from y_n, advance eq. (3), eq_rom2, by one step,
+/// repeat.
 GroupResult roll_group(ClosureGroup& group, const GroupTask& task, GroupStart start, Progress& progress) {
   const auto& [system, held, dt, time, first_in_data, history, continued, count] = task;
   const std::size_t d = system.resolved_size(), c = system.closure_size(), times = time.size();
@@ -122,9 +126,11 @@ GroupStart start_group(const SplitTask& task, std::size_t first, std::size_t cou
   return start;
 }
 
-void roll_split(const ClosureModel& model, const System& system, const SplitTask& task,
-                RolloutSplitWriter writer, int threads, Progress& progress) {
-  const std::size_t n = task.split.trajectories();
+/// take(first, count, result) gets every group, in order.
+template <class Take>
+void roll_split(const ClosureModel& model, const System& system, const SplitTask& task, int threads,
+                Progress& progress, const Take& take) {
+  const std::size_t n = task.trajectories;
   const auto at_once = model.rolls_at_once(task.time.size());
   if (at_once) threads = 1;
   // Small enough that every thread has work; a model's results must not depend on the grouping.
@@ -152,13 +158,14 @@ void roll_split(const ClosureModel& model, const System& system, const SplitTask
       },
       [&](std::size_t g, const GroupResult& result) {
         const std::size_t first = g * size;
-        writer.write(task.split, first, std::min(size, n - first), result);
+        take(first, std::min(size, n - first), result);
       });
 }
 
-/// The rollout that is continued must be of the same model, coupling and data.
+/// The rollout that is continued, without its truth. It must be of the same model, coupling and data.
 RolloutFile open_earlier(const std::string& path, const ClosureModel& model, const DataFile& data) {
-  RolloutFile earlier = RolloutFile::open(path);
+  const RolloutReader reader(path);
+  RolloutFile earlier = reader.header();
   if (earlier.model != model.name())
     throw UsageError("{}: is a rollout of {}, which {} cannot continue", path, earlier.model, model.name());
   if (earlier.held != model.held()) throw UsageError("{}: was rolled out with another hold or target", path);
@@ -167,12 +174,14 @@ RolloutFile open_earlier(const std::string& path, const ClosureModel& model, con
                      to_string(*earlier.precision));
   if (earlier.experiment.config.text() != data.experiment().config.text())
     throw UsageError("{}: was rolled out on another data set than {}", path, data.path());
+  for (const std::string& split : reader.splits()) earlier.splits.push_back(reader.read(split));
   return earlier;
 }
 
 SplitTask plan_split(DataSplit split, double step, const RolloutOptions& options,
                      const RolloutFile* earlier) {
-  SplitTask task{std::move(split), step, {}, 0, 0, nullptr};
+  const std::size_t trajectories = std::min(split.trajectories(), options.most);
+  SplitTask task{std::move(split), trajectories, step, {}, 0, 0, nullptr};
   const std::vector<double>& time = task.split.time();
   if (earlier) {
     for (const RolloutSplit& candidate : earlier->splits)
@@ -203,6 +212,59 @@ SplitTask plan_split(DataSplit split, double step, const RolloutOptions& options
   return task;
 }
 
+std::vector<SplitTask> plan_splits(const DataFile& data, const RolloutOptions& options,
+                                   const RolloutFile* earlier) {
+  std::vector<std::string> names = options.splits;
+  if (names.empty() && earlier)
+    for (const RolloutSplit& split : earlier->splits) names.push_back(split.name);
+  else if (names.empty())
+    for (const char* name : {"test", "ood"})
+      if (data.has(name)) names.push_back(name);
+  if (names.empty()) throw UsageError("{}: has neither a test nor an ood split to roll out", data.path());
+  std::vector<SplitTask> tasks;
+  for (const std::string& name : names)
+    tasks.push_back(plan_split(data.split(name), data.experiment().data.closure_step(), options, earlier));
+  return tasks;
+}
+
+std::size_t steps_of(const std::vector<SplitTask>& tasks) {
+  std::size_t steps = 0;
+  for (const SplitTask& task : tasks) steps += task.trajectories * task.time.size();
+  return steps;
+}
+
+/// Mean over trajectories and resolved variables of the relative L2 error; infinite after a blow-up.
+double mean_relative_error(const RolloutSplit& split) {
+  const std::size_t n = split.trajectories(), size = split.resolved.size() / n, d = size / split.time.size();
+  double sum = 0;
+  std::size_t count = 0;
+  for (std::size_t i = 0; i < n; ++i) {
+    if (!std::isnan(split.blow_up_time[i])) return std::numeric_limits<double>::infinity();
+    for (const double error : relative_l2(std::span(split.resolved).subspan(i * size, size),
+                                          std::span(split.true_resolved).subspan(i * size, size), d))
+      if (!std::isnan(error)) sum += error, ++count;
+  }
+  return sum / static_cast<double>(count);
+}
+
+/// Over the horizon that the split validation has in common with those that are rolled out.
+ValidationError validation_error(const ClosureModel& model, const DataFile& data,
+                                 const std::vector<SplitTask>& tasks, const RolloutOptions& options) {
+  const std::vector<double> known = data.split("validation").time();
+  double horizon = known.back() - known.front();
+  for (const SplitTask& task : tasks)
+    horizon = std::min(horizon, task.split.time().back() - task.split.time().front());
+  RolloutOptions some;
+  some.splits = {"validation"};
+  some.threads = options.threads;
+  some.quiet = true;
+  some.to = horizon;
+  some.history = std::min(options.history, horizon);
+  some.most = options.validation;
+  const RolloutSplit split = rollout_in_memory(model, data, some).splits.front();
+  return {horizon, mean_relative_error(split)};
+}
+
 }  // namespace
 
 GroupResult ClosureModel::roll(const GroupTask&, GroupStart) const {
@@ -216,28 +278,44 @@ void ClosureGroup::advance(std::size_t, const GroupStep& step, double* y) {
                  step.previous ? step.previous + i * c : nullptr, y + i * d);
 }
 
+RolloutFile rollout_in_memory(const ClosureModel& model, const DataFile& data,
+                              const RolloutOptions& options) {
+  const std::vector<SplitTask> tasks = plan_splits(data, options, nullptr);
+  const System& system = *data.experiment().system;
+  const std::size_t d = system.resolved_size(), c = system.closure_size();
+  RolloutFile file{model.name(), model.name(), model.held(), data.experiment(), {}};
+  Progress progress(fmt::format("rolling out {}", model.name()), steps_of(tasks), options.quiet);
+  for (const SplitTask& task : tasks) {
+    const std::size_t n = task.trajectories, times = task.time.size();
+    RolloutSplit split;
+    split.name = task.split.name();
+    split.time = task.time;
+    for (std::size_t i = 0; i < n; ++i) {
+      split.labels.push_back(task.split.label(i));
+      const Truth truth = read_truth(task.split, i, task.first_in_data, times);
+      split.true_resolved.insert(split.true_resolved.end(), truth.resolved.begin(), truth.resolved.end());
+      split.true_closure.insert(split.true_closure.end(), truth.closure.begin(), truth.closure.end());
+    }
+    split.resolved.resize(n * times * d), split.closure.resize(n * times * c), split.blow_up_time.resize(n);
+    roll_split(model, system, task, thread_count(options.threads), progress,
+               [&](std::size_t first, std::size_t, const GroupResult& result) {
+                 std::ranges::copy(result.resolved, split.resolved.data() + first * times * d);
+                 std::ranges::copy(result.closure, split.closure.data() + first * times * c);
+                 std::ranges::copy(result.blow_up_time, split.blow_up_time.data() + first);
+               });
+    file.splits.push_back(std::move(split));
+  }
+  if (const ResolvedRange* range = data.training_range()) file.training_range = *range;
+  return file;
+}
+
 void rollout(const ClosureModel& model, const DataFile& data, const std::string& path,
              const RolloutOptions& options) {
   check_output(path, {data.path(), options.from});
   std::optional<RolloutFile> earlier;
   if (!options.from.empty()) earlier = open_earlier(options.from, model, data);
-  std::vector<std::string> names = options.splits;
-  if (names.empty() && earlier)
-    for (const RolloutSplit& split : earlier->splits) names.push_back(split.name);
-  else if (names.empty())
-    for (const char* name : {"test", "ood"})
-      if (data.has(name)) names.push_back(name);
-  if (names.empty()) throw UsageError("{}: has neither a test nor an ood split to roll out", data.path());
-  const int threads = thread_count(options.threads);
+  const std::vector<SplitTask> tasks = plan_splits(data, options, earlier ? &*earlier : nullptr);
   const System& system = *data.experiment().system;
-
-  std::vector<SplitTask> tasks;
-  std::size_t total = 0;
-  for (const std::string& name : names) {
-    tasks.push_back(plan_split(data.split(name), data.experiment().data.closure_step(), options,
-                               earlier ? &*earlier : nullptr));
-    total += tasks.back().split.trajectories() * tasks.back().time.size();
-  }
 
   AtomicFile target(path);
   h5::File file = h5::File::create(target);
@@ -246,16 +324,22 @@ void rollout(const ClosureModel& model, const DataFile& data, const std::string&
   file.set_attribute("/", "hold", std::string(to_string(model.held().hold)));
   file.set_attribute("/", "target", std::string(to_string(model.held().target)));
   if (model.precision()) file.set_attribute("/", "precision", std::string(to_string(*model.precision())));
+  if (!options.self_contained) write_data_reference(file, path, data);
+  if (const ResolvedRange* range = data.training_range()) write_training_range(file, *range);
   {
-    Progress progress(fmt::format("rolling out {}", model.name()), total, options.quiet);
+    Progress progress(fmt::format("rolling out {}", model.name()), steps_of(tasks), options.quiet);
     for (const SplitTask& task : tasks) {
       const auto memory_size = model.start(task.split, 0, 1)->memory_size();
-      roll_split(model, system, task,
-                 RolloutSplitWriter(file, task.split, system, task.time, task.first_in_data, memory_size,
-                                    options.time_steps),
-                 threads, progress);
+      RolloutSplitWriter writer(file, task.split, system, task.trajectories, task.time, task.first_in_data,
+                                memory_size, options);
+      roll_split(model, system, task, thread_count(options.threads), progress,
+                 [&](std::size_t first, std::size_t count, const GroupResult& result) {
+                   writer.write(task.split, first, count, result);
+                 });
     }
   }
+  if (options.validation > 0 && data.has("validation"))
+    write_validation(file, validation_error(model, data, tasks, options));
   file.close();
   target.commit();
 }

@@ -1,55 +1,68 @@
 #include "rollout/rollout_file.hpp"
 
 #include <algorithm>
+#include <filesystem>
 #include <limits>
 #include <mac/error.hpp>
 
 #include "data/provenance.hpp"
 #include "data/split_group.hpp"
+#include "io/content_hash.hpp"
 
 namespace mac {
+
+namespace fs = std::filesystem;
 
 namespace {
 
 constexpr double nan = std::numeric_limits<double>::quiet_NaN();
 
-std::vector<std::string> labels_of(const DataSplit& split) {
-  std::vector<std::string> labels;
-  for (std::size_t i = 0; i < split.trajectories(); ++i) labels.push_back(split.label(i));
-  return labels;
+// Attribute and dataset names, part of the file format.
+constexpr const char* data_file_key = "data_file";
+constexpr const char* data_content_key = "data_content";
+constexpr const char* first_in_data_key = "first_in_data";
+constexpr const char* validation_horizon_key = "validation_horizon";
+constexpr const char* validation_error_key = "validation_error";
+constexpr const char* training_range_name = "/training_range";
+
+std::string in_split(const std::string& split, const char* name) {
+  return fmt::format("/{}/{}", split, name);
 }
 
 h5::Dataset create_first_series(h5::File& file, const DataSplit& split, const System& system,
-                                const std::vector<double>& time) {
-  create_split_group(file, split.name(), labels_of(split), time, system.time_unit());
-  return create_series(file, split.name(), "resolved", split.trajectories(), time.size(),
-                       system.resolved_names());
+                                std::size_t trajectories, const std::vector<double>& time) {
+  std::vector<std::string> labels;
+  for (std::size_t i = 0; i < trajectories; ++i) labels.push_back(split.label(i));
+  create_split_group(file, split.name(), labels, time, system.time_unit());
+  return create_series(file, split.name(), "resolved", trajectories, time.size(), system.resolved_names());
 }
 
 }  // namespace
 
 RolloutSplitWriter::RolloutSplitWriter(h5::File& file, const DataSplit& split, const System& system,
-                                       const std::vector<double>& time, std::size_t first_in_data,
-                                       std::optional<std::size_t> memory_size, bool time_steps)
+                                       std::size_t trajectories, const std::vector<double>& time,
+                                       std::size_t first_in_data, std::optional<std::size_t> memory_size,
+                                       const RolloutOptions& options)
     : times_(time.size()),
       first_in_data_(first_in_data),
       d_(system.resolved_size()),
       c_(system.closure_size()),
       memory_size_(memory_size),
-      resolved_(create_first_series(file, split, system, time)),
-      closure_(
-          create_series(file, split.name(), "closure", split.trajectories(), times_, system.closure_names())),
-      true_resolved_(create_series(file, split.name(), "true_resolved", split.trajectories(), times_,
-                                   system.resolved_names())),
-      true_closure_(create_series(file, split.name(), "true_closure", split.trajectories(), times_,
-                                  system.closure_names())),
-      blow_up_time_(
-          file.create_dataset(fmt::format("/{}/blow_up_time", split.name()), {split.trajectories()})) {
+      resolved_(create_first_series(file, split, system, trajectories, time)),
+      closure_(create_series(file, split.name(), "closure", trajectories, times_, system.closure_names())),
+      blow_up_time_(file.create_dataset(in_split(split.name(), "blow_up_time"), {trajectories})) {
+  if (options.self_contained) {
+    true_resolved_ =
+        create_series(file, split.name(), "true_resolved", trajectories, times_, system.resolved_names());
+    true_closure_ =
+        create_series(file, split.name(), "true_closure", trajectories, times_, system.closure_names());
+  } else {
+    file.set_attribute("/" + split.name(), first_in_data_key, std::uint64_t{first_in_data});
+  }
   if (memory_size)
-    memory_ =
-        file.create_dataset(fmt::format("/{}/memory", split.name()), {split.trajectories(), *memory_size});
-  if (time_steps)
-    seconds_per_step_ = file.create_dataset(fmt::format("/{}/seconds_per_step", split.name()), {times_});
+    memory_ = file.create_dataset(in_split(split.name(), "memory"), {trajectories, *memory_size});
+  if (options.time_steps)
+    seconds_per_step_ = file.create_dataset(in_split(split.name(), "seconds_per_step"), {times_});
 }
 
 void RolloutSplitWriter::write(const DataSplit& split, std::size_t first, std::size_t count,
@@ -59,61 +72,192 @@ void RolloutSplitWriter::write(const DataSplit& split, std::size_t first, std::s
   if (seconds_per_step_ && first == 0)
     seconds_per_step_->write({0}, {times_}, result.seconds_per_step.data());
 
-  const std::size_t known =
-      first_in_data_ < split.times() ? std::min(times_, split.times() - first_in_data_) : 0;
-  std::vector<double> truth(times_ * std::max(d_, c_), nan);
   // One trajectory after the other, whatever the group: the order of writes decides where chunks lie.
   for (std::size_t i = first; i < first + count; ++i) {
     resolved_.write({i, 0, 0}, {1, times_, d_}, result.resolved.data() + (i - first) * times_ * d_);
     closure_.write({i, 0, 0}, {1, times_, c_}, result.closure.data() + (i - first) * times_ * c_);
-    if (known > 0) split.read_resolved(i, first_in_data_, known, truth.data());
-    std::fill(truth.begin() + static_cast<std::ptrdiff_t>(known * d_), truth.end(), nan);
-    true_resolved_.write({i, 0, 0}, {1, times_, d_}, truth.data());
-    if (known > 0) split.read_closure(i, first_in_data_, known, truth.data());
-    std::fill(truth.begin() + static_cast<std::ptrdiff_t>(known * c_), truth.end(), nan);
-    true_closure_.write({i, 0, 0}, {1, times_, c_}, truth.data());
+    if (!true_resolved_) continue;
+    const Truth truth = read_truth(split, i, first_in_data_, times_);
+    true_resolved_->write({i, 0, 0}, {1, times_, d_}, truth.resolved.data());
+    true_closure_->write({i, 0, 0}, {1, times_, c_}, truth.closure.data());
   }
 }
 
-RolloutFile RolloutFile::open(const std::string& path) {
-  const h5::File file = h5::File::open(path);
-  Experiment experiment = read_provenance(file, "rollout");
-  const HeldClosure held{hold_from(file.string_attribute("/", "hold")),
-                         target_from(file.string_attribute("/", "target"))};
-  RolloutFile rollout{path, file.string_attribute("/", "model"), held, std::move(experiment), {}};
-  if (file.has_attribute("/", "precision"))
-    rollout.precision = precision_from(file.string_attribute("/", "precision"));
-  const System& system = *rollout.experiment.system;
-  const std::size_t d = system.resolved_size(), c = system.closure_size();
-  for (const SplitPlan& plan : rollout.experiment.data.splits) {
-    if (!file.has("/" + plan.name)) continue;
-    RolloutSplit split;
-    split.name = plan.name;
-    split.labels = file.read_text(fmt::format("/{}/labels", plan.name));
-    split.time = file.dataset(fmt::format("/{}/time", plan.name)).read_all();
-    const std::size_t n = split.labels.size(), times = split.time.size();
-    if (n == 0) throw Error("{}: /{} holds no trajectory", path, plan.name);
-    const auto read = [&](const char* name, const std::vector<std::size_t>& dims) {
-      return open_series(file, plan.name, name, dims).read_all();
-    };
-    split.resolved = read("resolved", {n, times, d});
-    split.true_resolved = read("true_resolved", {n, times, d});
-    split.closure = read("closure", {n, times, c});
-    split.true_closure = read("true_closure", {n, times, c});
-    split.blow_up_time = read("blow_up_time", {n});
-    if (file.has(fmt::format("/{}/memory", plan.name))) {
-      const h5::Dataset memory = file.dataset(fmt::format("/{}/memory", plan.name));
-      if (memory.dims().size() != 2 || memory.dims()[0] != n)
-        throw Error("{}: /{}/memory has not one row a trajectory", path, plan.name);
-      split.memory_size = memory.dims()[1];
-      split.memory = memory.read_all();
+void write_data_reference(h5::File& file, const std::string& path, const DataFile& data) {
+  const fs::path folder = fs::weakly_canonical(fs::absolute(path)).parent_path();
+  file.set_attribute(
+      "/", data_file_key,
+      fs::weakly_canonical(fs::absolute(data.path())).lexically_relative(folder).generic_string());
+  file.set_attribute("/", data_content_key, data.content());
+}
+
+void write_training_range(h5::File& file, const ResolvedRange& range) {
+  h5::Dataset dataset = file.create_dataset(training_range_name, {2, range.low.size()});
+  dataset.write({0, 0}, {1, range.low.size()}, range.low.data());
+  dataset.write({1, 0}, {1, range.high.size()}, range.high.data());
+}
+
+void write_validation(h5::File& file, const ValidationError& validation) {
+  file.set_attribute("/", validation_horizon_key, validation.horizon);
+  file.set_attribute("/", validation_error_key, validation.error);
+}
+
+Truth read_truth(const DataSplit& split, std::size_t trajectory, std::size_t first, std::size_t count) {
+  Truth truth{std::vector<double>(count * split.resolved_size(), nan),
+              std::vector<double>(count * split.closure_size(), nan)};
+  const std::size_t known = first < split.times() ? std::min(count, split.times() - first) : 0;
+  if (known == 0) return truth;
+  split.read_resolved(trajectory, first, known, truth.resolved.data());
+  split.read_closure(trajectory, first, known, truth.closure.data());
+  return truth;
+}
+
+const DataFile& RolloutData::find(const std::string& rollout, const std::string& stored,
+                                  const std::string& content) {
+  const fs::path folder = fs::path(rollout).parent_path();
+  std::vector<std::string> paths{given_};
+  if (given_.empty())
+    paths = {(folder / stored).lexically_normal().string(), (folder / fs::path(stored).filename()).string()};
+  if (paths.back() == paths.front()) paths.resize(1);
+  std::vector<std::string> others;  // are there with another content
+  for (const std::string& path : paths) {
+    if (!fs::is_regular_file(path)) continue;
+    Candidate& candidate = candidates_[path];
+    if (candidate.content.empty()) candidate.content = hash_file(path);
+    if (candidate.content != content) {
+      others.push_back(path);
+      continue;
     }
-    if (file.has(fmt::format("/{}/seconds_per_step", plan.name)))
-      split.seconds_per_step = read("seconds_per_step", {times});
-    rollout.splits.push_back(std::move(split));
+    if (!candidate.file) candidate.file.emplace(DataFile::open(path));
+    return *candidate.file;
   }
-  if (rollout.splits.empty()) throw Error("{}: holds no split", path);
-  return rollout;
+  if (others.empty())
+    throw Error("{}: was rolled out on the data of {}, which is not there; say by --data where it is",
+                rollout, fmt::join(paths, " or "));
+  throw Error(
+      "{}: was rolled out on other data than those of {}: its content is not the one that the rollout "
+      "was made from; say by --data where that file is",
+      rollout, fmt::join(others, " and "));
+}
+
+RolloutReader::RolloutReader(const std::string& path)
+    : file_(h5::File::open(path)), header_{path, {}, {}, read_provenance(file_, "rollout"), {}} {
+  header_.model = file_.string_attribute("/", "model");
+  header_.held = {hold_from(file_.string_attribute("/", "hold")),
+                  target_from(file_.string_attribute("/", "target"))};
+  if (file_.has_attribute("/", "precision"))
+    header_.precision = precision_from(file_.string_attribute("/", "precision"));
+  if (splits().empty()) throw Error("{}: holds no split", path);
+  if (file_.has(training_range_name)) {
+    const h5::Dataset dataset = file_.dataset(training_range_name);
+    const std::size_t d = header_.experiment.system->resolved_size();
+    if (dataset.dims() != std::vector<std::size_t>{2, d})
+      throw Error("{}: {} has shape ({}), expected (2, {})", path, training_range_name,
+                  fmt::join(dataset.dims(), ", "), d);
+    const std::vector<double> values = dataset.read_all();
+    const auto middle = values.begin() + static_cast<std::ptrdiff_t>(d);
+    header_.training_range = ResolvedRange{{values.begin(), middle}, {middle, values.end()}};
+  }
+  if (file_.has_attribute("/", validation_error_key))
+    header_.validation = ValidationError{file_.number_attribute("/", validation_horizon_key),
+                                         file_.number_attribute("/", validation_error_key)};
+}
+
+std::vector<std::string> RolloutReader::splits() const {
+  std::vector<std::string> names;
+  for (const SplitPlan& plan : header_.experiment.data.splits)
+    if (has(plan.name)) names.push_back(plan.name);
+  return names;
+}
+
+bool RolloutReader::has(const std::string& split) const { return file_.has("/" + split); }
+
+std::size_t RolloutReader::trajectories(const std::string& split) const {
+  return file_.dataset(in_split(split, "blow_up_time")).dims().at(0);
+}
+
+std::vector<double> RolloutReader::seconds_per_step(const std::string& split) const {
+  const std::string name = in_split(split, "seconds_per_step");
+  return file_.has(name) ? file_.dataset(name).read_all() : std::vector<double>();
+}
+
+std::vector<double> RolloutReader::read_rows(const std::string& split, const std::string& name,
+                                             std::size_t width, const RolloutSplit& of,
+                                             std::size_t first) const {
+  const std::size_t times = of.time.size();
+  const h5::Dataset series = open_series(file_, split, name, {trajectories(split), times, width});
+  std::vector<double> values(of.trajectories() * times * width);
+  series.read({first, 0, 0}, {of.trajectories(), times, width}, values.data());
+  return values;
+}
+
+RolloutSplit RolloutReader::read(const std::string& name, std::size_t first, std::size_t count) const {
+  const System& system = *header_.experiment.system;
+  RolloutSplit split;
+  split.name = name;
+  split.labels = file_.read_text(in_split(name, "labels"));
+  split.time = file_.dataset(in_split(name, "time")).read_all();
+  const std::size_t n = split.labels.size(), times = split.time.size();
+  if (n == 0) throw Error("{}: /{} holds no trajectory", path(), name);
+  if (first >= n) throw Error("{}: /{} has no trajectory {}", path(), name, first);
+  split.blow_up_time = open_series(file_, name, "blow_up_time", {n}).read_all();
+  count = std::min(count, n - first);
+  const auto keep = [&](auto& values, std::size_t width) {
+    const auto at = [&](std::size_t row) {
+      return values.begin() + static_cast<std::ptrdiff_t>(row * width);
+    };
+    values.erase(at(first + count), values.end());
+    values.erase(values.begin(), at(first));
+  };
+  keep(split.labels, 1), keep(split.blow_up_time, 1);
+  split.resolved = read_rows(name, "resolved", system.resolved_size(), split, first);
+  split.closure = read_rows(name, "closure", system.closure_size(), split, first);
+  if (file_.has(in_split(name, "memory"))) {
+    const h5::Dataset memory = file_.dataset(in_split(name, "memory"));
+    if (memory.dims().size() != 2 || memory.dims()[0] != n)
+      throw Error("{}: /{}/memory has not one row a trajectory", path(), name);
+    split.memory_size = memory.dims()[1];
+    split.memory = memory.read_all();
+    keep(split.memory, *split.memory_size);
+  }
+  split.seconds_per_step = seconds_per_step(name);
+  if (!split.seconds_per_step.empty() && split.seconds_per_step.size() != times)
+    throw Error("{}: /{}/seconds_per_step has not one number a time", path(), name);
+  return split;
+}
+
+RolloutSplit RolloutReader::read(const std::string& name, RolloutData& data, std::size_t first,
+                                 std::size_t count) const {
+  const System& system = *header_.experiment.system;
+  RolloutSplit split = read(name, first, count);
+  if (file_.has(in_split(name, "true_resolved"))) {
+    split.true_resolved = read_rows(name, "true_resolved", system.resolved_size(), split, first);
+    split.true_closure = read_rows(name, "true_closure", system.closure_size(), split, first);
+    return split;
+  }
+  if (!file_.has_attribute("/", data_file_key) || !file_.has_attribute("/" + name, first_in_data_key))
+    throw Error("{}: /{} has neither the truth nor a reference to its data file", path(), name);
+  const DataFile& source = data.find(path(), file_.string_attribute("/", data_file_key),
+                                     file_.string_attribute("/", data_content_key));
+  const DataSplit truths = source.split(name);
+  if (truths.trajectories() < first + split.trajectories() ||
+      truths.resolved_size() != system.resolved_size())
+    throw Error("{}: split {} does not fit that of {}", path(), name, source.path());
+  const std::size_t at = file_.integer_attribute("/" + name, first_in_data_key);
+  for (std::size_t i = 0; i < split.trajectories(); ++i) {
+    const Truth truth = read_truth(truths, first + i, at, split.time.size());
+    split.true_resolved.insert(split.true_resolved.end(), truth.resolved.begin(), truth.resolved.end());
+    split.true_closure.insert(split.true_closure.end(), truth.closure.begin(), truth.closure.end());
+  }
+  return split;
+}
+
+RolloutFile RolloutFile::open(const std::string& path, const std::string& data) {
+  const RolloutReader reader(path);
+  RolloutData truths(data);
+  RolloutFile file = reader.header();
+  for (const std::string& name : reader.splits()) file.splits.push_back(reader.read(name, truths));
+  return file;
 }
 
 }  // namespace mac

@@ -4,15 +4,8 @@
 #include <filesystem>
 #include <map>
 #include <string>
-#include <vector>
 
 namespace mac {
-
-/// 128-bit content hash (XXH3) as hexadecimal text.
-std::string hash_text(std::string_view text);
-std::string hash_file(const std::filesystem::path& path);
-/// One hash of several parts; their boundaries count.
-std::string hash_parts(const std::vector<std::string>& parts);
 
 class Manifest {
  public:

@@ -16,8 +16,11 @@
 #include <thread>
 
 #include "io/atomic_file.hpp"
+#include "io/content_hash.hpp"
 #include "io/standard_streams.hpp"
 #include "rollout/open_model.hpp"
+#include "rollout/step_stability.hpp"
+#include "rollout/system_parameters.hpp"
 #include "run/experiment_copy.hpp"
 #include "run/manifest.hpp"
 
@@ -60,11 +63,14 @@ class Study {
     write_experiment();
     generate_data();
     const DataFile data = DataFile::open(path("data.h5"));
+    if (auto warning = stability_warning(data)) warn(std::move(*warning));
     std::vector<std::string> rollouts;
     for (const std::vector<Job>& together : jobs()) {
       together[0].plan.file ? take_model(together[0]) : train_models(together, data);
       for (const Job& job : together) {
-        roll_out(job.rollout, {path(job.file), job.plan.name, {}, {}}, manifest_.content(job.file), data);
+        ModelRequest request{path(job.file), job.plan.name, {}, {}};
+        request.allow_other_parameters = options_.allow_other_parameters;
+        roll_out(job.rollout, request, manifest_.content(job.file), data);
         rollouts.push_back(job.rollout);
       }
     }
@@ -75,7 +81,7 @@ class Study {
     rollouts.insert(rollouts.end(), {"rollouts/markov.h5", "rollouts/exact.h5"});
     Evaluation evaluation = evaluate_rollouts(rollouts);
     write_report();
-    return {std::move(evaluation), path("report.html"), done_, kept_};
+    return {std::move(evaluation), path("report.html"), done_, kept_, std::move(warnings_)};
   }
 
  private:
@@ -84,8 +90,14 @@ class Study {
            experiment_.data.splits.end();
   }
 
+  /// Kept for the caller as well.
+  void warn(std::string warning) {
+    if (options_.say_warnings) say("warning: {}\n", warning);
+    warnings_.push_back(std::move(warning));
+  }
+
   /// Refuses what would fail only after hours, before anything is made.
-  void check() const {
+  void check() {
     const std::string& file = experiment_.config.file();
     const std::vector<std::string> stages = run_stages();
     for (const std::string& name : options_.force)
@@ -99,7 +111,10 @@ class Study {
     if (!has_split("test") && !has_split("ood"))
       throw UsageError("{}: has no [data.test] and no [data.ood] to roll the models out on", file);
     for (const ModelPlan& model : experiment_.models) {
-      if (model.file) check_trained_model(*model.file, experiment_);
+      if (model.file) {
+        check_trained_model(*model.file, experiment_, options_.allow_other_parameters);
+        if (auto warning = parameters_warning(*model.file, file, experiment_)) warn(std::move(*warning));
+      }
       if (model.kind == "linear_memory" || model.kind == "cubic_memory") check_reach(model);
       if (model.network && model.network->training.select != Selection::last && !has_split("validation"))
         throw UsageError("{}: has no [data.validation] to select the weights of {} by; say select = \"last\"",
@@ -251,6 +266,7 @@ class Study {
       options.threads = options_.threads;
       options.quiet = options_.quiet;
       options.time_steps = true;
+      options.validation = validation_trajectories;
       rollout(request, data, path(output), options);
     });
     rollout_contents_.push_back(manifest_.content(output));
@@ -266,17 +282,18 @@ class Study {
     return {Hold::linear, Target::instant};
   }
 
+  /// As metrics.json has it: the same numbers whether it was made now or before.
   Evaluation evaluate_rollouts(const std::vector<std::string>& rollouts) {
-    std::vector<RolloutFile> files;
-    for (const std::string& output : rollouts) {
-      files.push_back(RolloutFile::open(path(output)));
-      files.back().experiment = experiment_;  // its [evaluation] may be newer than the data
-    }
-    Evaluation evaluation = evaluate(std::move(files));
     std::vector<std::string> inputs = rollout_contents_;
     if (const auto table = experiment_.config.table_if("evaluation")) inputs.push_back(table->canonical());
-    stage("evaluate", "metrics.json", inputs,
-          [&] { write_file_atomically(path("metrics.json"), metrics_text(evaluation)); });
+    stage("evaluate", "metrics.json", inputs, [&] {
+      std::vector<std::string> paths;
+      for (const std::string& output : rollouts) paths.push_back(path(output));
+      const EvaluateOptions options{path("data.h5"), &experiment_};  // its [evaluation] may be newer
+      write_file_atomically(path("metrics.json"), metrics_text(evaluate_files(paths, options)));
+    });
+    Evaluation evaluation = read_metrics(path("metrics.json"));
+    evaluation.experiment = experiment_;
     return evaluation;
   }
 
@@ -294,6 +311,7 @@ class Study {
   Manifest manifest_;
   std::vector<std::string> rollout_contents_;
   std::size_t done_ = 0, kept_ = 0;
+  std::vector<std::string> warnings_;
 };
 
 }  // namespace

@@ -1,7 +1,8 @@
 // The viscous Burgers equation on [0, 2 pi), periodic:
 //
 //   u_t = -(u^2/2)_x + nu u_xx
-//   d theta_k / dt = -ik/2 sum_{p+q=k} theta_p theta_q - nu k^2 theta_k
+//   d theta_k / dt = -ik/2 sum_{p+q=k} theta_p theta_q - nu k^2 theta_k         paper, eq. (4),
+//   eq_burgers_resolved
 //
 // Pseudospectral in space (fourier.hpp), RK4 in time. Paper: nu = 0.1, M = 3, Nx = 1024, dt = 1e-4.
 #include <mac/rk4_solver.hpp>

@@ -3,7 +3,8 @@
 //   u = sum_k theta_k e^{ikx},   theta_k = phi_k + i psi_k,   theta_{-k} = conj theta_k
 //   d theta_k / dt = N_k(theta) + lambda_k theta_k =: R_k,     N_k = -ik/2 sum_{p+q=k} theta_p theta_q
 //
-// resolved: theta_1..theta_M; reduced: R^_k = R_k of the truncated state; closure: M_k = R_k - R^_k.
+// resolved: theta_1..theta_M; reduced: R^_k = R_k of the truncated state; closure: M_k = R_k - R^_k
+// (paper, sec_results_burgers and sec_results_kdv).
 // The full state is theta_0..theta_{Nx/2}, complex numbers interleaved; theta_0 and theta_{Nx/2} stay zero.
 #pragma once
 

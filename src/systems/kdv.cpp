@@ -1,7 +1,8 @@
 // The Korteweg–de Vries equation on [0, 2 pi), periodic:
 //
 //   u_t = -(u^2/2)_x - delta^2 u_xxx
-//   d theta_k / dt = -ik/2 sum_{p+q=k} theta_p theta_q + i delta^2 k^3 theta_k
+//   d theta_k / dt = -ik/2 sum_{p+q=k} theta_p theta_q + i delta^2 k^3 theta_k  paper, eq. (5),
+//   eq_kdv_resolved
 //
 // Pseudospectral in space (fourier.hpp), ETDRK4 in time: delta^2 k^3 dt is far beyond explicit methods.
 // Conserved: int u, int u^2, int (u^3/6 - delta^2 u_x^2/2). Paper: delta = 0.1, M = 3, Nx = 1024, dt = 1e-4.

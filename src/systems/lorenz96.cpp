@@ -1,4 +1,4 @@
-// The two-scale Lorenz '96 system, both rings periodic:
+// The two-scale Lorenz '96 system, both rings periodic (paper, sec_results_l96, equations without numbers):
 //
 //   dX_k/dt = -X_{k-1} (X_{k-2} - X_{k+1}) - X_k + F + U_k           k = 1..N
 //   dY_j/dt = -c b Y_{j+1} (Y_{j+2} - Y_{j-1}) - c Y_j + (h c / b) X_{floor((j-1)/J)+1}     j = 1..JN

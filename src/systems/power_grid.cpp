@@ -1,4 +1,4 @@
-// The 3-bus DeMarco–Zheng power grid:
+// The 3-bus DeMarco–Zheng power grid (paper, sec_results_pg, equations without numbers):
 //
 //   d omega1/dt = -D1/M1 omega1 + (g2 + g3)/M1
 //   d omega2/dt = -D2/M2 omega2 - g2/M2

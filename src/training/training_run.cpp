@@ -5,6 +5,7 @@
 #include <cmath>
 #include <filesystem>
 #include <mac/error.hpp>
+#include <nlohmann/json.hpp>
 
 #include "io/number_text.hpp"
 
@@ -154,6 +155,7 @@ std::map<std::string, std::string> TrainingRun<T>::provenance() const {
   return {{"name", model_.name},
           {"experiment", experiment_.config.text()},
           {"data_experiment", data_.experiment().config.text()},
+          {"system_parameters", nlohmann::json(equations(data_.experiment().config.table("system"))).dump()},
           {"training", to_text(plan())},
           {"seed", fmt::format("{}", plan().seed)},
           {"steps", fmt::format("{}", plan().steps())}};

@@ -306,7 +306,8 @@ TEST(RolloutFile, HasATrajectory) {
   const ScratchFolder folder;
   const std::string path = folder.file("markov.h5");
   generate(burgers(), folder.file("data.h5"), {1, true});
-  rollout(*make_markov(), DataFile::open(folder.file("data.h5")), path, {.splits = {"test"}, .quiet = true});
+  rollout(*make_markov(), DataFile::open(folder.file("data.h5")), path,
+          {.splits = {"test"}, .quiet = true, .self_contained = true});
   EXPECT_EQ(RolloutFile::open(path).splits.at(0).trajectories(), 2u);
   remove_trajectories(path, {"/test/resolved", "/test/closure", "/test/true_resolved", "/test/true_closure"},
                       21);

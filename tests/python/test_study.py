@@ -8,6 +8,7 @@ import subprocess
 import sys
 import threading
 import time
+import warnings
 
 import h5py
 import numpy as np
@@ -197,6 +198,59 @@ def test_a_rollout_file_is_read_and_evaluated(folder, model, data):
     np.testing.assert_array_equal(split.true_resolved, mac.read_data(data)["test"].resolved)
     metrics = mac.evaluate([folder / "r.h5", folder / "m.h5"])
     assert set(metrics["models"]) == {"mac", "markov"}
+
+
+def test_a_rollout_finds_the_data_file_it_was_made_on(tmp_path, model, data):
+    moved = tmp_path / "moved.h5"
+    shutil.copy(data, moved)
+    mac.rollout_data(model, moved, tmp_path / "r.h5", threads=1)
+    mac.rollout_data(model, moved, tmp_path / "whole.h5", self_contained=True, threads=1)
+    moved.unlink()
+    with pytest.raises(mac.Error, match="moved.h5, which is not there"):
+        mac.read_rollout(tmp_path / "r.h5")
+    with pytest.raises(mac.Error, match="moved.h5, which is not there"):
+        mac.evaluate(tmp_path / "r.h5")
+    found = mac.read_rollout(tmp_path / "r.h5", data=data)["test"]
+    whole = mac.read_rollout(tmp_path / "whole.h5")["test"]
+    np.testing.assert_array_equal(found.true_resolved, whole.true_resolved)
+    assert mac.evaluate(tmp_path / "r.h5", data=data)["models"]["mac"]["test"] == mac.evaluate(tmp_path / "whole.h5")["models"]["mac"]["test"]
+
+
+def test_a_closure_that_loses_to_none_is_a_warning(tmp_path, model, data):
+    """The network of twelve steps of training is worse than no closure."""
+    with pytest.warns(mac.ClosureWarning, match="worse than no closure on test data"):
+        sentences = mac.rollout_data(model, data, tmp_path / "r.h5", threads=1)
+    assert len(sentences) == 1 and sentences[0].startswith("mac: ")
+    mac.rollout_data("markov", data, tmp_path / "m.h5", threads=1)
+    with pytest.warns(mac.ClosureWarning, match="worse than no closure on test data"):
+        metrics = mac.evaluate([tmp_path / "r.h5", tmp_path / "m.h5"])
+    verdict = metrics["verdict"]["models"]["mac"]
+    assert verdict["sentence"] == sentences[0] and verdict["warnings"]
+    assert verdict["comparisons"][0]["better_than_no_closure"] < 1
+
+
+def test_a_training_ends_with_a_verdict(tmp_path, experiment, data):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", mac.ClosureWarning)
+        result = mac.train(experiment, data, tmp_path / "m.safetensors", threads=1)
+    assert "than no closure on validation data" in result.verdict[0]
+
+
+def test_other_parameters_of_the_system_are_refused(tmp_path, model, experiment, data):
+    thin = mac.Experiment(STUDY.replace("grid = 32", "grid = 32\nviscosity = 0.05"))
+    mac.generate(thin, tmp_path / "thin.h5", threads=1)
+    with pytest.raises(mac.UsageError, match="was trained with viscosity = 0.1, but in .*thin.h5 it is 0.05"):
+        mac.rollout_data(model, tmp_path / "thin.h5", tmp_path / "r.h5", threads=1)
+    with pytest.warns(mac.ClosureWarning, match="was trained with viscosity = 0.1"):
+        mac.rollout_data(model, tmp_path / "thin.h5", tmp_path / "r.h5", allow_other_parameters=True, threads=1)
+    closure, y0, t = mac.load(model), mac.read_data(data)["test"].resolved[:, 0], 0.01 * np.arange(4)
+    mac.rollout("burgers", y0, t, closure)
+    mac.rollout(experiment.system, y0, t, closure)
+    for other in [mac.System("burgers", viscosity=0.05), thin.system]:
+        with pytest.raises(mac.UsageError, match="was trained with viscosity = 0.1, but in the right-hand side it is 0.05"):
+            mac.rollout(other, y0, t, closure)
+        with pytest.warns(mac.ClosureWarning, match="was trained with viscosity = 0.1"):
+            mac.rollout(other, y0, t, closure, allow_other_parameters=True)
 
 
 def test_numbers_do_not_depend_on_the_locale(tmp_path, folder, model, data):

@@ -9,7 +9,7 @@
 #include <mac/run.hpp>
 #include <nlohmann/json.hpp>
 
-#include "run/manifest.hpp"
+#include "io/content_hash.hpp"
 #include "support/files.hpp"
 #include "support/program.hpp"
 
@@ -289,7 +289,7 @@ TEST_F(Run, GoesOnAfterAKill) {
   EXPECT_EQ(read_bytes(model_file), model);
 }
 
-TEST(Manifest, HashesPartsWithTheirBoundaries) {
+TEST(ContentHash, HashesPartsWithTheirBoundaries) {
   EXPECT_NE(hash_parts({"ab", "c"}), hash_parts({"a", "bc"}));
   EXPECT_EQ(hash_parts({"a", "b"}), hash_parts({"a", "b"}));
 }

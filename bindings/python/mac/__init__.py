@@ -14,7 +14,7 @@ The reference page is docs/python.md.
 """
 
 from ._mac import Closure, Error, UsageError, __version__
-from .coupling import Rollout, rollout
+from .coupling import ClosureWarning, Rollout, rollout
 from .data import DataSet, Split, read_data, write_data
 from .models import load, zoo
 from .study import (
@@ -34,6 +34,7 @@ from .systems import Experiment, System, system_names
 
 __all__ = [
     "Closure",
+    "ClosureWarning",
     "DataSet",
     "Error",
     "Experiment",

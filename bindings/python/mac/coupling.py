@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from dataclasses import dataclass
 from typing import Callable, Optional, Sequence, Union
 
@@ -11,6 +12,11 @@ from numpy.typing import ArrayLike, NDArray
 from . import _mac
 from ._mac import Closure, UsageError
 from .systems import System, as_rhs
+
+
+class ClosureWarning(UserWarning):
+    """A closure that should not be trusted: worse than none, blown up, out of its range (docs/verdict.md)."""
+
 
 Rhs = Union[str, System, Callable[[float, NDArray[np.float64]], ArrayLike]]
 
@@ -61,6 +67,7 @@ def rollout(
     targets: Optional[Sequence[int]] = None,
     dt: Optional[float] = None,
     continued: bool = False,
+    allow_other_parameters: bool = False,
 ) -> Rollout:
     """Advance dy/dt = rhs(t, y) + closure from y0 by RK4 and give y at the times t.
 
@@ -73,6 +80,7 @@ def rollout(
     targets  the equations to which the closure's components belong; default: the system's, or as the closure says
     dt       the step where the closure does not say its own; default: the spacing of t
     continued  go on from the closure's memory instead of from rest
+    allow_other_parameters  take a closure that was trained with other parameters of the system, with a warning
 
     With a built-in system the numbers are those of `mac rollout` to the last bit. Afterwards the closure's
     memory is that of the end: rollout(rhs, run.resolved[..., -1, :], later, closure, continued=True) goes on as
@@ -92,8 +100,15 @@ def rollout(
     start = _numbers("y0", y0)
     if not np.all(np.isfinite(start)):
         raise UsageError("y0 holds a number that is not finite")
+    right_hand_side = as_rhs(rhs)
+    if closure is not None and isinstance(right_hand_side, _mac.System):
+        difference = _mac.other_parameters(closure, right_hand_side)
+        if difference and not allow_other_parameters:
+            raise UsageError(f"{difference}; allow_other_parameters=True uses it all the same")
+        if difference:
+            warnings.warn(difference, ClosureWarning, stacklevel=2)
     resolved, closures, blow_up_time = _mac.roll_out(
-        as_rhs(rhs),
+        right_hand_side,
         start,
         float(time[0]),
         step,

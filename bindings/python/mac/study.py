@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import os
+import warnings
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Mapping, Optional, Sequence, Union
@@ -16,6 +17,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from . import _mac
 from ._mac import Closure, UsageError
+from .coupling import ClosureWarning
 from .data import split_arrays
 from .models import PathLike, load, model_path
 from .systems import AnyExperiment, Experiment, as_experiment, toml_lines
@@ -35,6 +37,15 @@ def _threads(threads: int) -> int:
     return _within("threads", threads, 4096)
 
 
+def _warn(messages: Sequence[str]) -> None:
+    for message in messages:
+        warnings.warn(message, ClosureWarning, stacklevel=3)
+
+
+def _verdict_warnings(metrics: Mapping[str, Any]) -> list[str]:
+    return [warning for model in metrics["verdict"]["models"].values() for warning in model["warnings"]]
+
+
 def generate(experiment: AnyExperiment, path: PathLike, *, threads: int = 0, quiet: bool = True) -> None:
     """Simulate the full model and write the data file. threads = 0: all cores."""
     _mac.generate(as_experiment(experiment)._experiment, str(path), _threads(threads), quiet)
@@ -49,6 +60,7 @@ class TrainingResult:
     best_validation: Optional[float] = None
     seconds_per_step: Optional[float] = None
     summary: str = ""
+    verdict: Sequence[str] = ()  # whether free rollouts on validation data are better than without closure
 
 
 def train(
@@ -75,6 +87,7 @@ def train(
     if seed is not None:
         seed = _seed(seed)
     result = _mac.train(plan._experiment, model, str(data), str(path), seed, resume, device, _threads(threads), quiet)
+    _warn(result.pop("warnings"))
     return TrainingResult(str(path), **result)
 
 
@@ -179,25 +192,48 @@ def rollout_data(
     precision: Optional[str] = None,
     splits: Union[str, Sequence[str]] = (),
     to: Optional[float] = None,
+    self_contained: bool = False,
+    allow_other_parameters: bool = False,
     threads: int = 0,
     quiet: bool = True,
-) -> None:
+) -> list[str]:
     """`mac rollout`: the model ("markov", "exact", a file, or a name of the zoo) from every trajectory of a data file's
-    splits. A network computes in precision, "float32" or "float64", by default in what its file stores."""
+    splits. A network computes in precision, "float32" or "float64", by default in what its file stores.
+
+    The file refers to the data file for the truth; self_contained = True copies the truth into it. A model that was
+    trained with other parameters of the system is refused unless they are allowed. Returns the verdict: whether the
+    closure is better than none; a ClosureWarning says where it should not be trusted.
+    """
     source = str(model) if str(model) in ("markov", "exact") else str(model_path(model))
     chosen = [splits] if isinstance(splits, str) else list(splits)
-    _mac.rollout_data(source, str(data), str(path), name, hold, precision, chosen, to, _threads(threads), quiet)
+    verdict, messages = _mac.rollout_data(
+        source, str(data), str(path), name, hold, precision, chosen, to, self_contained, allow_other_parameters,
+        _threads(threads), quiet,
+    )
+    _warn(messages)
+    return verdict
 
 
-def read_rollout(path: PathLike) -> dict[str, RolloutSplit]:
-    """The splits of a rollout file."""
-    return {name: RolloutSplit(**arrays) for name, arrays in _mac.read_rollout(str(path)).items()}
+def _file(path: Optional[PathLike]) -> str:
+    return "" if path is None else str(path)
 
 
-def evaluate(rollouts: Union[PathLike, Sequence[PathLike]]) -> dict[str, Any]:
-    """Metrics of rollout files, as in metrics.json (docs/experiments.md)."""
+def read_rollout(path: PathLike, *, data: Optional[PathLike] = None) -> dict[str, RolloutSplit]:
+    """The splits of a rollout file.
+
+    data: the data file it was made on, where that is neither where the rollout says nor beside it.
+    """
+    return {name: RolloutSplit(**arrays) for name, arrays in _mac.read_rollout(str(path), _file(data)).items()}
+
+
+def evaluate(rollouts: Union[PathLike, Sequence[PathLike]], *, data: Optional[PathLike] = None) -> dict[str, Any]:
+    """Metrics of rollout files, as in metrics.json (docs/experiments.md). data: as for read_rollout.
+
+    metrics["verdict"] says of each model whether its closure is better than none; its warnings are ClosureWarnings.
+    """
     paths = [rollouts] if isinstance(rollouts, (str, os.PathLike)) else list(rollouts)
-    metrics: dict[str, Any] = json.loads(_mac.evaluate([str(path) for path in paths]))
+    metrics: dict[str, Any] = json.loads(_mac.evaluate([str(path) for path in paths], _file(data)))
+    _warn(_verdict_warnings(metrics))
     return metrics
 
 
@@ -218,27 +254,31 @@ def run(
     seeds: Sequence[int] = (),
     force: Union[str, Sequence[str]] = (),
     device: str = "cpu",
+    allow_other_parameters: bool = False,
     threads: int = 0,
     quiet: bool = True,
 ) -> RunResult:
     """`mac run`: data, training, rollouts, tables and report in one folder, keeping what is still valid.
 
     force does stages again: "generate", "train", "rollout", "evaluate", "report", or a list of them.
-    device "cuda" trains all seeds of a network at once on a GPU.
+    device "cuda" trains all seeds of a network at once on a GPU. What speaks against a closure is a ClosureWarning.
     """
     stages = [force] if isinstance(force, str) else list(force)
     if len(set(seeds)) < len(seeds):
         raise UsageError(f"seeds is {list(seeds)}, expected each of them once")
-    metrics, report, done, kept = _mac.run(
+    text, report, done, kept, messages = _mac.run(
         as_experiment(experiment)._experiment,
         str(folder),
         [_seed(s) for s in seeds],
         stages,
         device,
+        allow_other_parameters,
         _threads(threads),
         quiet,
     )
-    return RunResult(json.loads(metrics), report, done, kept)
+    metrics: dict[str, Any] = json.loads(text)
+    _warn(messages + _verdict_warnings(metrics))
+    return RunResult(metrics, report, done, kept)
 
 
 def export_onnx(model: PathLike, path: PathLike) -> None:

@@ -8,6 +8,7 @@
 #include <mac/error.hpp>
 #include <mac/progress.hpp>
 #include <mac/system.hpp>
+#include <map>
 #include <mutex>
 #include <string>
 #include <vector>
@@ -56,6 +57,7 @@ class LongCall {
 /// A System in Python; experiments share theirs.
 struct PySystem {
   std::shared_ptr<const System> system;
+  std::map<std::string, std::string> parameters = {};  // of its equations
 };
 
 // Each adds its part to the module.

@@ -4,14 +4,19 @@
 #include <mac/data.hpp>
 #include <mac/evaluation.hpp>
 #include <mac/experiment.hpp>
+#include <mac/model.hpp>
 #include <mac/onnx.hpp>
 #include <mac/run.hpp>
 #include <mac/training.hpp>
 #include <nlohmann/json.hpp>
 
+#include "closure.hpp"
+#include "evaluation/judge.hpp"
 #include "io/input_file.hpp"
 #include "module.hpp"
 #include "rollout/open_model.hpp"
+#include "rollout/step_stability.hpp"
+#include "rollout/system_parameters.hpp"
 
 namespace mac::python {
 
@@ -22,6 +27,7 @@ namespace {
 PySystem make_named_system(const std::string& toml) {
   const ConfigTable table = ConfigTable::parse(toml, "System");
   PySystem system{make_system(table)};
+  system.parameters = system_parameters(table);
   table.reject_unknown_keys();
   return system;
 }
@@ -52,6 +58,15 @@ void bind_system(py::module_& module) {
       .def_property_readonly("closure_targets", &closure_targets)
       .def("reduced_rhs", &reduced_rhs, py::arg("y"));
   module.def("system_names", &system_names);
+  module.def(
+      "other_parameters",
+      [](const Closure& closure, const PySystem& system) {
+        const Model model =
+            model_from(Safetensors::parse(closure.file_bytes().cast<std::string>(), closure.name()));
+        return other_parameters(closure.name(), trained_parameters(model), "the right-hand side",
+                                system.parameters);
+      },
+      py::arg("closure"), py::arg("system"));
 }
 
 // ---- experiments
@@ -87,7 +102,10 @@ void bind_experiment(py::module_& module) {
       .def_static("parse", &Experiment::parse, py::arg("text"), py::arg("name"))
       .def_property_readonly("text", [](const Experiment& e) { return e.config.text(); })
       .def_property_readonly("file", [](const Experiment& e) { return e.config.file(); })
-      .def_property_readonly("system", [](const Experiment& e) { return PySystem{e.system}; })
+      .def_property_readonly("system",
+                             [](const Experiment& e) {
+                               return PySystem{e.system, system_parameters(e.config.table("system"))};
+                             })
       .def_property_readonly("closure_step", [](const Experiment& e) { return e.data.closure_step(); })
       .def_property_readonly("splits", &describe_splits)
       .def_property_readonly("models", &describe_models);
@@ -142,31 +160,56 @@ void bind_data(py::module_& module) {
 
 // ---- stages
 
+/// What a verdict leaves for Python: sentences, and warnings after those that were there.
+std::pair<std::vector<std::string>, std::vector<std::string>> told(const std::vector<Verdict>& verdicts,
+                                                                   std::vector<std::string> warnings) {
+  std::vector<std::string> sentences;
+  for (const Verdict& verdict : verdicts) {
+    sentences.push_back(verdict.sentence);
+    warnings.insert(warnings.end(), verdict.warnings.begin(), verdict.warnings.end());
+  }
+  return {std::move(sentences), std::move(warnings)};
+}
+
 py::dict train_network(const Experiment& experiment, const std::string& model, const std::string& data,
                        const std::string& path, std::optional<std::uint64_t> seed, bool resume,
                        const std::string& device, int threads, bool quiet) {
   ModelPlan plan = find_model(experiment, model);
   const TrainOptions options{threads, quiet, resume, device_from(device)};
   if (plan.file) throw UsageError("{}: is trained already: {}", plan.name, *plan.file);
-  if (plan.baseline) {
+  std::string words;
+  std::optional<TrainingResult> result;
+  std::pair<std::vector<std::string>, std::vector<std::string>> judged;
+  if (seed && plan.network) plan.network->training.seed = *seed;
+  {
     const LongCall call;
-    const std::string words = train_baseline(experiment, plan, DataFile::open(data), path, threads, quiet);
-    const py::gil_scoped_acquire acquire;
-    return py::dict(py::arg("summary") = words);
+    const DataFile file = DataFile::open(data);
+    check_data(experiment, file);
+    std::vector<std::string> warnings;
+    if (auto warning = stability_warning(file)) warnings.push_back(std::move(*warning));
+    if (plan.baseline)
+      words = train_baseline(experiment, plan, file, path, threads, quiet);
+    else
+      result = train(experiment, plan, file, path, options);
+    judged = told(judge_training(path, file, threads), std::move(warnings));
   }
-  if (seed) plan.network->training.seed = *seed;
-  const LongCall call;
-  const TrainingResult result = train(experiment, plan, DataFile::open(data), path, options);
-  const py::gil_scoped_acquire acquire;
-  return py::dict(py::arg("best_step") = result.best_step,
-                  py::arg("best_validation") = result.best_validation,
-                  py::arg("seconds_per_step") = result.seconds_per_step);
+  py::dict out(py::arg("verdict") = judged.first, py::arg("warnings") = judged.second);
+  if (!result) {
+    out["summary"] = words;
+    return out;
+  }
+  out["best_step"] = result->best_step;
+  out["best_validation"] = result->best_validation;
+  out["seconds_per_step"] = result->seconds_per_step;
+  return out;
 }
 
-void roll_out_data(const std::string& model, const std::string& data, const std::string& path,
-                   const std::string& name, std::optional<std::string> hold,
-                   std::optional<std::string> precision, std::vector<std::string> splits,
-                   std::optional<double> to, int threads, bool quiet) {
+/// Returns the verdict's sentences and warnings.
+py::tuple roll_out_data(const std::string& model, const std::string& data, const std::string& path,
+                        const std::string& name, std::optional<std::string> hold,
+                        std::optional<std::string> precision, std::vector<std::string> splits,
+                        std::optional<double> to, bool self_contained, bool allow_other_parameters, int threads,
+                        bool quiet) {
   ModelRequest request{model, name, std::nullopt, std::nullopt};
   if (hold) request.hold = hold_from(*hold);
   if (precision) request.precision = precision_from(*precision);
@@ -175,13 +218,25 @@ void roll_out_data(const std::string& model, const std::string& data, const std:
   options.to = to;
   options.threads = threads;
   options.quiet = quiet;
-  const LongCall call;
-  const DataFile file = DataFile::open(data);
-  rollout(request, file, path, options);
+  options.self_contained = self_contained;
+  options.validation = validation_trajectories;
+  request.allow_other_parameters = allow_other_parameters;
+  std::pair<std::vector<std::string>, std::vector<std::string>> judged;
+  {
+    const LongCall call;
+    const DataFile file = DataFile::open(data);
+    rollout(request, file, path, options);
+    std::vector<std::string> warnings;
+    if (allow_other_parameters)
+      if (auto warning = parameters_warning(model, data, file.experiment()))
+        warnings.push_back(std::move(*warning));
+    judged = told(judge_rollout(path, file, options), std::move(warnings));
+  }
+  return py::make_tuple(judged.first, judged.second);
 }
 
-py::dict read_rollout(const std::string& path) {
-  const RolloutFile file = RolloutFile::open(path);
+py::dict read_rollout(const std::string& path, const std::string& data) {
+  const RolloutFile file = RolloutFile::open(path, data);
   const auto d = static_cast<py::ssize_t>(file.experiment.system->resolved_size());
   const auto c = static_cast<py::ssize_t>(file.experiment.system->closure_size());
   py::dict splits;
@@ -205,16 +260,15 @@ py::dict read_rollout(const std::string& path) {
 }
 
 /// Metrics as the text of metrics.json.
-std::string evaluate_files(const std::vector<std::string>& rollouts) {
+std::string evaluate_paths(const std::vector<std::string>& files, const std::string& data) {
   const LongCall call;
-  std::vector<RolloutFile> files;
-  for (const std::string& path : rollouts) files.push_back(RolloutFile::open(path));
-  return to_json(evaluate(std::move(files))).dump();
+  return to_json(evaluate_files(files, {data})).dump();
 }
 
 py::tuple run_experiment(const Experiment& experiment, const std::string& folder, const RunOptions& options) {
   std::string metrics, report;
   std::size_t done = 0, kept = 0;
+  std::vector<std::string> warnings;
   {
     const LongCall call;
     const RunResult result = run_study(experiment, folder, options);
@@ -222,8 +276,9 @@ py::tuple run_experiment(const Experiment& experiment, const std::string& folder
     report = result.report;
     done = result.done;
     kept = result.kept;
+    warnings = result.warnings;
   }
-  return py::make_tuple(metrics, report, done, kept);
+  return py::make_tuple(metrics, report, done, kept, warnings);
 }
 
 void bind_stages(py::module_& module) {
@@ -239,18 +294,20 @@ void bind_stages(py::module_& module) {
              py::arg("quiet"));
   module.def("rollout_data", &roll_out_data, py::arg("model"), py::arg("data"), py::arg("path"),
              py::arg("name"), py::arg("hold"), py::arg("precision"), py::arg("splits"), py::arg("to"),
-             py::arg("threads"), py::arg("quiet"));
-  module.def("read_rollout", &read_rollout, py::arg("path"));
-  module.def("evaluate", &evaluate_files, py::arg("rollouts"));
+             py::arg("self_contained"), py::arg("allow_other_parameters"), py::arg("threads"), py::arg("quiet"));
+  module.def("read_rollout", &read_rollout, py::arg("path"), py::arg("data"));
+  module.def("evaluate", &evaluate_paths, py::arg("files"), py::arg("data"));
   module.def(
       "run",
       [](const Experiment& experiment, const std::string& folder, std::vector<std::uint64_t> seeds,
-         std::vector<std::string> force, const std::string& device, int threads, bool quiet) {
+         std::vector<std::string> force, const std::string& device, bool allow_other_parameters, int threads,
+         bool quiet) {
         return run_experiment(experiment, folder,
-                              {threads, quiet, device_from(device), std::move(seeds), std::move(force)});
+                              {threads, quiet, device_from(device), std::move(seeds), std::move(force),
+                               allow_other_parameters, false});
       },
       py::arg("experiment"), py::arg("folder"), py::arg("seeds"), py::arg("force"), py::arg("device"),
-      py::arg("threads"), py::arg("quiet"));
+      py::arg("allow_other_parameters"), py::arg("threads"), py::arg("quiet"));
   module.def(
       "export_onnx",
       [](const std::string& model, const std::string& path) {

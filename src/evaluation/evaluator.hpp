@@ -1,0 +1,39 @@
+// Metrics of rollouts that are given one after the other: only one of them is in memory.
+#pragma once
+
+#include <mac/evaluation.hpp>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace mac {
+
+class Collector;  // of one model and split
+
+class Evaluator {
+ public:
+  Evaluator();
+  ~Evaluator();
+  Evaluator(const Evaluator&) = delete;
+  Evaluator& operator=(const Evaluator&) = delete;
+
+  /// Error unless it is a rollout of the same system as those before.
+  void add(RolloutFile rollout);
+  Evaluation finish();
+
+ private:
+  struct ModelCollector {
+    std::vector<std::string> files;
+    std::map<std::string, std::unique_ptr<Collector>> splits;
+    double horizon = 0;  // of the validation
+    std::vector<double> validation_errors;
+  };
+  std::optional<Experiment> experiment_;
+  std::string first_path_;
+  std::vector<std::string> order_;
+  std::map<std::string, ModelCollector> models_;
+};
+
+}  // namespace mac

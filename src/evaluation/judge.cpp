@@ -1,0 +1,60 @@
+#include "evaluation/judge.hpp"
+
+#include <fmt/format.h>
+
+#include <filesystem>
+
+#include "rollout/open_model.hpp"
+#include "rollout/rollout_file.hpp"
+
+namespace mac {
+
+namespace {
+
+constexpr std::size_t training_trajectories = 32, rollout_trajectories = 256;
+
+}  // namespace
+
+std::vector<Verdict> judge_training(const std::string& model, const DataFile& data, int threads) {
+  if (!data.experiment().system->has_equations())
+    return {
+        {std::filesystem::path(model).stem().string(),
+         {},
+         fmt::format("{}: there are no equations, so there is no comparison with no closure; what the loss "
+                     "along true trajectories says of a free run shows only in your solver",
+                     model),
+         {}}};
+  RolloutOptions options;
+  options.threads = threads;
+  options.quiet = true;
+  options.most = training_trajectories;
+  for (const char* split : {"validation", "test", "train"})
+    if (options.splits.empty() && data.has(split)) options.splits = {split};
+  if (options.splits.empty()) return {};
+  const std::unique_ptr<ClosureModel> own = open_model({model, {}, {}, {}}, data);
+  std::vector<RolloutFile> rollouts;
+  rollouts.push_back(rollout_in_memory(*own, data, options));
+  rollouts.push_back(rollout_in_memory(*make_markov(), data, options));
+  const HeldClosure held = own->held();
+  if (held.hold != Hold::stage) rollouts.push_back(rollout_in_memory(*make_exact(held), data, options));
+  return verdicts(evaluate(std::move(rollouts)));
+}
+
+std::vector<Verdict> judge_rollout(const std::string& rollout, const DataFile& data,
+                                   const RolloutOptions& options) {
+  const RolloutReader reader(rollout);
+  if (reader.model() == "markov" || is_floor(reader.model()) || !options.from.empty()) return {};
+  RolloutOptions some = options;
+  some.quiet = true;
+  some.most = rollout_trajectories;
+  some.splits = reader.splits();
+  RolloutData truths(data.path());
+  RolloutFile file = reader.header();
+  for (const std::string& split : some.splits)
+    file.splits.push_back(reader.read(split, truths, 0, some.most));
+  std::vector<RolloutFile> rollouts{std::move(file)};
+  rollouts.push_back(rollout_in_memory(*make_markov(), data, some));
+  return verdicts(evaluate(std::move(rollouts)));
+}
+
+}  // namespace mac

@@ -1,0 +1,191 @@
+#include "evaluation/verdict.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+namespace mac {
+
+namespace {
+
+constexpr double parted = 3;  // test error / validation error from which a closure does not generalise
+constexpr double much_outside = 0.01;  // share of the steps outside the range of the training data
+
+constexpr const char* split_order[] = {"test", "ood", "validation", "train"};
+
+std::string split_words(std::string_view split) {
+  return split == "ood" ? "out of distribution" : fmt::format("on {} data", split);
+}
+
+std::string percent_of(double share) { return fmt::format("{:.2g} %", 100 * share); }
+
+const ModelMetrics* find_model(const Evaluation& evaluation, auto&& is_it) {
+  const auto found = std::ranges::find_if(evaluation.models, [&](const auto& m) { return is_it(m.model); });
+  return found == evaluation.models.end() ? nullptr : &*found;
+}
+
+const SplitMetrics* find_split(const ModelMetrics* model, const std::string& split) {
+  if (!model) return nullptr;
+  const auto found = model->splits.find(split);
+  return found == model->splits.end() ? nullptr : &found->second;
+}
+
+bool all_blew_up(const SplitMetrics& metrics) { return metrics.blow_ups.size() == metrics.trajectories; }
+
+/// Geometric mean over the variables of above / below over the interval; none where nothing can be compared.
+std::optional<double> ratio(const SplitMetrics& above, const SplitMetrics& below,
+                            const std::string& interval) {
+  const auto find = [&](const SplitMetrics& metrics) -> const IntervalMetrics* {
+    for (const IntervalMetrics& candidate : metrics.intervals)
+      if (to_string(candidate.interval) == interval) return &candidate;
+    return nullptr;
+  };
+  const IntervalMetrics *over = find(above), *under = find(below);
+  if (!over || !under) return std::nullopt;
+  double sum = 0;
+  std::size_t count = 0;
+  for (std::size_t v = 0; v < over->resolved.size(); ++v) {
+    const double factor = over->resolved[v].mean / under->resolved[v].mean;
+    if (std::isfinite(factor) && factor > 0) sum += std::log(factor), ++count;
+  }
+  if (count == 0) return std::nullopt;
+  return std::exp(sum / static_cast<double>(count));
+}
+
+Comparison compare_over(const ModelMetrics& model, const ModelMetrics* markov, const ModelMetrics* exact,
+                        const std::string& split, const std::string& interval) {
+  Comparison result{split, interval, std::nullopt, std::nullopt};
+  const SplitMetrics& own = model.splits.at(split);
+  if (all_blew_up(own)) return result;
+  if (const SplitMetrics* none = find_split(markov, split))
+    result.better = all_blew_up(*none) ? std::optional(std::numeric_limits<double>::infinity())
+                                       : ratio(*none, own, interval);
+  if (const SplitMetrics* floor = find_split(exact, split)) result.above_floor = ratio(own, *floor, interval);
+  return result;
+}
+
+const IntervalMetrics& longest(const SplitMetrics& metrics) {
+  return *std::ranges::max_element(metrics.intervals, {},
+                                   [](const IntervalMetrics& m) { return m.interval.to - m.interval.from; });
+}
+
+/// "54 times better than no closure on test data over [0,2]"
+std::string better_words(const Comparison& comparison) {
+  const std::string where = fmt::format("{} over {}", split_words(comparison.split), comparison.interval);
+  if (!comparison.better) return "no comparison with no closure " + where;
+  if (std::isinf(*comparison.better)) return "better than no closure, which blows up, " + where;
+  if (*comparison.better < 1)
+    return fmt::format("{:.3g} times worse than no closure {}", 1 / *comparison.better, where);
+  return fmt::format("{:.3g} times better than no closure {}", *comparison.better, where);
+}
+
+std::string sentence_of(const ModelMetrics& model, const std::vector<Comparison>& comparisons, bool compared,
+                        const System& system) {
+  const Comparison& headline = comparisons.front();
+  if (all_blew_up(model.splits.at(headline.split)))
+    return fmt::format("{}: every rollout {} blew up", model.model, split_words(headline.split));
+  std::string sentence = model.model + ": ";
+  if (!compared) {
+    sentence +=
+        system.has_equations()
+            ? "no rollout of markov (no closure) is among the files, so there is no comparison with it"
+            : "there are no equations, so there is no comparison with no closure";
+  } else {
+    sentence += better_words(headline);
+    for (std::size_t i = 1; i < comparisons.size(); ++i)
+      if (comparisons[i].better) sentence += ", " + better_words(comparisons[i]);
+  }
+  if (headline.above_floor)
+    sentence += fmt::format("; its error is {:.3g} times that of the exact closure", *headline.above_floor);
+  return sentence;
+}
+
+void warn_of_losses(const ModelMetrics& model, const ModelMetrics* markov,
+                    std::vector<std::string>& warnings) {
+  for (const char* split : split_order) {
+    const SplitMetrics* metrics = find_split(&model, split);
+    if (!metrics) continue;
+    const auto found = model.splits.find(split);
+    for (const IntervalMetrics& interval : found->second.intervals) {
+      const Comparison comparison = compare_over(model, markov, nullptr, split, to_string(interval.interval));
+      if (comparison.better && *comparison.better < 1)
+        warnings.push_back(fmt::format("{}: the closure is {}", model.model, better_words(comparison)));
+    }
+  }
+}
+
+void warn_of_blow_ups(const ModelMetrics& model, std::vector<std::string>& warnings) {
+  for (const auto& [split, metrics] : model.splits) {
+    if (metrics.blow_ups.empty()) continue;
+    const BlowUp& first = *std::ranges::min_element(metrics.blow_ups, {}, &BlowUp::time);
+    warnings.push_back(fmt::format(
+        "{}: {} of {} rollouts {} blew up, the first at t = {:g}; they are in no mean", model.model,
+        metrics.blow_ups.size(), metrics.trajectories, split_words(split), first.time));
+  }
+}
+
+void warn_of_parting(const ModelMetrics& model, std::vector<std::string>& warnings) {
+  if (!model.validation) return;
+  const auto& [horizon, validation, test] = *model.validation;
+  const double factor = test / validation;
+  if (std::isfinite(factor) && factor > parted)
+    warnings.push_back(
+        fmt::format("{}: validation and test part: the error over {:g} of time is {} on test data, "
+                    "{:.3g} times the {} on validation data",
+                    model.model, horizon, percent_of(test), factor, percent_of(validation)));
+}
+
+/// Out of distribution the truth itself is outside: there only what the model adds to it counts.
+void warn_of_outside(const ModelMetrics& model, const System& system, std::vector<std::string>& warnings) {
+  for (const auto& [split, metrics] : model.splits) {
+    if (!metrics.outside) continue;
+    const OutsideShare& outside = *metrics.outside;
+    if (outside.any <= much_outside + (split == "ood" ? outside.true_any : 0)) continue;
+    std::string variables;
+    for (std::size_t v = 0; v < outside.variables.size(); ++v)
+      if (outside.variables[v] > much_outside)
+        variables += fmt::format("{}{} {}", variables.empty() ? "" : ", ", system.resolved_names()[v],
+                                 percent_of(outside.variables[v]));
+    warnings.push_back(
+        fmt::format("{}: the state {} leaves the range of the training data in {} of the steps "
+                    "({}the truth {})",
+                    model.model, split_words(split), percent_of(outside.any),
+                    variables.empty() ? "" : variables + "; ", percent_of(outside.true_any)));
+  }
+}
+
+}  // namespace
+
+bool is_floor(std::string_view model) { return model == "exact" || model.starts_with("exact_"); }
+
+std::string_view verdict_measure() {
+  return "factors: geometric means over the resolved variables of ratios of mean relative L2 errors";
+}
+
+std::vector<Verdict> verdicts(const Evaluation& evaluation) {
+  const System& system = *evaluation.experiment.system;
+  const ModelMetrics* markov =
+      find_model(evaluation, [](const std::string& name) { return name == "markov"; });
+  const ModelMetrics* exact = find_model(evaluation, [](const std::string& name) { return is_floor(name); });
+  std::vector<Verdict> result;
+  for (const ModelMetrics& model : evaluation.models) {
+    if (model.model == "markov" || is_floor(model.model)) continue;
+    Verdict verdict{model.model, {}, {}, {}};
+    for (const char* split : split_order)
+      if (const SplitMetrics* metrics = find_split(&model, split); metrics && !metrics->intervals.empty())
+        verdict.comparisons.push_back(
+            compare_over(model, markov, exact, split, to_string(longest(*metrics).interval)));
+    if (verdict.comparisons.empty()) continue;
+    verdict.sentence = sentence_of(model, verdict.comparisons, markov != nullptr, system);
+    warn_of_losses(model, markov, verdict.warnings);
+    warn_of_blow_ups(model, verdict.warnings);
+    warn_of_parting(model, verdict.warnings);
+    warn_of_outside(model, system, verdict.warnings);
+    result.push_back(std::move(verdict));
+  }
+  return result;
+}
+
+}  // namespace mac

@@ -1,0 +1,77 @@
+#include "rollout/system_parameters.hpp"
+
+#include <filesystem>
+#include <mac/baselines.hpp>
+#include <mac/error.hpp>
+#include <nlohmann/json.hpp>
+
+#include "baselines/model_file.hpp"
+
+namespace mac {
+
+namespace {
+
+/// The warm-up decides where data begin, not what the equations are.
+SystemParameters without_warmup(SystemParameters parameters) {
+  parameters.erase("warmup_steps");
+  return parameters;
+}
+
+}  // namespace
+
+SystemParameters system_parameters(const ConfigTable& system) { return without_warmup(equations(system)); }
+
+SystemParameters trained_parameters(const Model& model) {
+  if (const auto own = model.provenance.find("system_parameters"); own != model.provenance.end()) {
+    const auto json = nlohmann::json::parse(own->second, nullptr, false);
+    SystemParameters parameters;
+    if (json.is_object())
+      for (const auto& [key, value] : json.items())
+        if (value.is_string()) parameters[key] = value.get<std::string>();
+    return without_warmup(std::move(parameters));
+  }
+  for (const char* key : {"data_experiment", "experiment"})
+    if (const auto text = model.provenance.find(key); text != model.provenance.end()) {
+      const ConfigTable system = ConfigTable::parse(text->second, key).table("system");
+      make_system(system);  // asks for every key, and gives its default
+      return system_parameters(system);
+    }
+  return {};
+}
+
+SystemParameters trained_parameters(const std::string& path) {
+  if (!is_baseline(path)) return trained_parameters(load_model(path));
+  return system_parameters(read_provenance(h5::File::open(path), baseline_file_kind).config.table("system"));
+}
+
+std::string to_text(const SystemParameters& parameters) {
+  std::vector<std::string> parts;
+  for (const auto& [key, value] : parameters)
+    if (key != "name") parts.push_back(fmt::format("{} = {}", key, value));
+  return fmt::format("{}", fmt::join(parts, ", "));
+}
+
+std::optional<std::string> other_parameters(const std::string& model, const SystemParameters& trained,
+                                            const std::string& source, const SystemParameters& others) {
+  for (const auto& [key, value] : trained)
+    if (const auto other = others.find(key); other != others.end() && other->second != value)
+      return fmt::format("{}: was trained with {} = {}, but in {} it is {}", model, key, value, source,
+                         other->second);
+  return std::nullopt;
+}
+
+void check_parameters(const std::string& model, const SystemParameters& trained, const std::string& source,
+                      const Experiment& experiment) {
+  if (const auto difference =
+          other_parameters(model, trained, source, system_parameters(experiment.config.table("system"))))
+    throw UsageError("{}; --allow-other-parameters uses it all the same", *difference);
+}
+
+std::optional<std::string> parameters_warning(const std::string& model, const std::string& source,
+                                              const Experiment& experiment) {
+  if (!std::filesystem::is_regular_file(model)) return std::nullopt;
+  return other_parameters(model, trained_parameters(model), source,
+                          system_parameters(experiment.config.table("system")));
+}
+
+}  // namespace mac

@@ -1,0 +1,40 @@
+// The parameters of the system (viscosity, forcing, ...) that a model was trained with. They are no inputs of
+// a network: with other values it is another closure.
+#pragma once
+
+#include <mac/experiment.hpp>
+#include <mac/model.hpp>
+#include <map>
+#include <optional>
+#include <string>
+
+namespace mac {
+
+using SystemParameters = std::map<std::string, std::string>;
+
+/// What [system] says of the equations, as a model remembers it: without the grid and the warm-up of the
+/// data.
+SystemParameters system_parameters(const ConfigTable& system);
+
+/// A network's, from its metadata, else from the experiment in them; empty where the file says neither.
+SystemParameters trained_parameters(const Model& model);
+/// Those of a model file, a network's or a baseline's.
+SystemParameters trained_parameters(const std::string& path);
+
+/// "viscosity = 0.1, modes = 3"; the name of the system is left out.
+std::string to_text(const SystemParameters& parameters);
+
+/// The sentence about the first parameter that both know and that differs; `source` is where `others` come
+/// from.
+std::optional<std::string> other_parameters(const std::string& model, const SystemParameters& trained,
+                                            const std::string& source, const SystemParameters& others);
+
+/// Throws UsageError with that sentence.
+void check_parameters(const std::string& model, const SystemParameters& trained, const std::string& source,
+                      const Experiment& experiment);
+
+/// The warning where a model file is used with other parameters all the same; none of markov and exact.
+std::optional<std::string> parameters_warning(const std::string& model, const std::string& source,
+                                              const Experiment& experiment);
+
+}  // namespace mac
