@@ -45,7 +45,7 @@ void training_iteration(benchmark::State& state, const NetworkShape& shape) {
 }
 
 const bool registered = [] {
-  for (const PaperNetwork& network : paper_networks()) {
+  for (const PaperNetwork& network : paper_networks) {
     const std::string name = std::string(network.system) + "_" + std::string(to_string(network.shape.kind));
     benchmark::RegisterBenchmark(("step/" + name).c_str(), step, network.shape)
         ->Arg(1)

@@ -42,12 +42,6 @@ const Problem& problem() {
   return made;
 }
 
-NetworkShape burgers_shape(LayerKind kind) {
-  for (const PaperNetwork& network : paper_networks())
-    if (network.system == "burgers" && network.shape.kind == kind) return network.shape;
-  return {};
-}
-
 /// The engine, counting the time spent in it.
 class TimedEngine final : public SequenceEngine<float> {
  public:
@@ -77,7 +71,7 @@ class TimedEngine final : public SequenceEngine<float> {
 void iteration(benchmark::State& state, LayerKind kind, double noise, OptimiserKind optimiser_kind) {
   const Problem& made = problem();
   const int threads = static_cast<int>(state.range(0));
-  const NetworkShape shape = burgers_shape(kind);
+  const NetworkShape shape = paper_network("burgers", kind);
   StagePlan stage;
   stage.augmentation = true;
   stage.noise = noise;

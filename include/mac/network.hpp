@@ -1,7 +1,7 @@
 // The closure network: its shape, its parameters, and what an engine computes.
 //
 //   h = SiLU(Linear(d_in -> d_model)(x))
-//   n_blocks times:  h = h + Layer(LayerNorm(h))        Layer = Mamba (Mamba-1) or GRU
+//   n_blocks times:  h = h + Layer(LayerNorm(h))        Layer: one of <mac/layer_kinds.hpp>
 //   y = Linear(d_model -> d_out)(SiLU(Linear(d_model -> d_model)(LayerNorm(h))))
 //
 // Arrays are row-major. A batch of sequences x is (batch, time, d_in), y is (batch, time, d_out). A recurrent
@@ -10,6 +10,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <mac/layer_kinds.hpp>
 #include <memory>
 #include <span>
 #include <string>
@@ -18,30 +19,30 @@
 
 namespace mac {
 
-enum class LayerKind { mamba, gru };
-
 std::string_view to_string(LayerKind kind);
 LayerKind layer_kind_from(std::string_view name);  // throws UsageError
+std::vector<std::string> layer_kind_names();
 
+/// The sizes of a network, as files and experiments give them. What follows from them within a layer is its
+/// kind's own.
 struct NetworkShape {
   LayerKind kind = LayerKind::mamba;
   std::size_t d_in = 0;
   std::size_t d_out = 0;
   std::size_t d_model = 0;
   std::size_t n_blocks = 0;
-  std::size_t d_state = 0;  // Mamba only; 0 for a GRU
+  std::size_t d_state = 0;  // states a channel, of kinds that have them; else 0
 
-  static constexpr std::size_t d_conv = 4;
-  std::size_t d_inner() const { return 2 * d_model; }
-  std::size_t dt_rank() const { return (d_model + 15) / 16; }
-
-  /// Numbers in one sample's recurrent state, block after block:
-  /// Mamba: the last d_conv-1 inputs of the convolution, oldest first, (d_conv-1, d_inner), then the
+  /// Numbers in one sample's recurrent state, block after block; what a block's are, src/network/kinds/KIND
+  /// says. Mamba: the last d_conv-1 inputs of the convolution, oldest first, (d_conv-1, d_inner), then the
   /// state-space state (d_state, d_inner). GRU: the hidden state (d_model).
   std::size_t state_size() const;
 
   bool operator==(const NetworkShape&) const = default;
 };
+
+/// Whether d_state is one of the sizes of a kind.
+bool has_states(LayerKind kind);
 
 /// Throws UsageError unless all sizes are positive and small enough to be meant.
 void validate(const NetworkShape& shape);

@@ -1,5 +1,6 @@
 // mac bench: how fast the networks run on this machine
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <mac/error.hpp>
 #include <mac/experiment.hpp>
@@ -130,8 +131,8 @@ void add_bench(CLI::App& program) {
   command->add_option("--system", options->system, "The paper's network for this system")
       ->check(CLI::IsMember({"burgers", "kdv", "lorenz96", "power_grid"}))
       ->capture_default_str();
-  command->add_option("--kind", options->kind, "mamba or gru")
-      ->check(CLI::IsMember({"mamba", "gru"}))
+  command->add_option("--kind", options->kind, fmt::format("{}", fmt::join(layer_kind_names(), ", ")))
+      ->check(CLI::IsMember(layer_kind_names()))
       ->capture_default_str();
   command->add_option("--precision", options->precision, "Scalar of the network: float32 or float64")
       ->check(CLI::IsMember({"float32", "float64"}))

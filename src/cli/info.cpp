@@ -13,6 +13,7 @@
 #include "cli/commands.hpp"
 #include "io/hdf5.hpp"
 #include "io/input_file.hpp"
+#include "network/kinds/layer.hpp"
 
 namespace mac::cli {
 
@@ -59,16 +60,13 @@ std::string normalisation_table(const std::string& heading, const std::vector<st
 Description describe_model(const Safetensors& file) {
   const Model model = model_from(file);
   const NetworkShape& shape = model.shape;
-  const bool mamba = shape.kind == LayerKind::mamba;
   Description d;
   d.rows = {{"type", "closure network"},
             {"kind", std::string(to_string(shape.kind))},
             {"inputs", std::to_string(shape.d_in)},
             {"outputs", std::to_string(shape.d_out)},
             {"blocks", fmt::format("{} of {} channels", shape.n_blocks, shape.d_model)}};
-  if (mamba)
-    d.rows.emplace_back("state space", fmt::format("{} states, {} inner channels, convolution over {}",
-                                                   shape.d_state, shape.d_inner(), NetworkShape::d_conv));
+  for (const DescriptionRow& row : layer_of(shape.kind).description(shape)) d.rows.push_back(row);
   d.rows.emplace_back("parameters", fmt::format("{} ({})", model.parameters.size(), to_string(model.dtype)));
   d.rows.emplace_back("memory", fmt::format("{} numbers", shape.state_size()));
   const auto add = [&](const char* label, const std::string& value) {

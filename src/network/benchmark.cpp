@@ -5,14 +5,13 @@
 #include <cmath>
 #include <vector>
 
+#include "network/kinds/layer.hpp"
+
 namespace mac {
 
 std::size_t multiply_adds(const NetworkShape& s) {
-  const std::size_t d = s.d_model, inner = s.d_inner(), rank = s.dt_rank();
-  const std::size_t mamba = 2 * inner * d + inner * NetworkShape::d_conv + inner * (rank + 2 * s.d_state) +
-                            rank * inner + inner * d;
-  const std::size_t gru = 6 * d * d;
-  return s.d_in * d + s.n_blocks * (s.kind == LayerKind::mamba ? mamba : gru) + d * d + d * s.d_out;
+  const std::size_t d = s.d_model;
+  return s.d_in * d + s.n_blocks * layer_of(s.kind).multiply_adds(s) + d * d + d * s.d_out;
 }
 
 namespace {

@@ -4,6 +4,7 @@
 #include <mac/model.hpp>
 #include <set>
 
+#include "network/kinds/layer.hpp"
 #include "network/model_metadata.hpp"
 
 namespace mac {
@@ -23,23 +24,30 @@ std::size_t extent(const Safetensors& file, const std::string& tensor, std::size
   return info.shape[axis];
 }
 
+/// The tensor of block 0 that no other kind has.
+std::string mark_of(LayerKind kind) { return "blocks.0." + layer_of(kind).tensors({}).front().name; }
+
+LayerKind infer_kind(const Safetensors& file) {
+  std::vector<std::string> marks;
+  for (const LayerKind kind : layer_kinds) {
+    marks.push_back(mark_of(kind));
+    if (file.find(marks.back())) return kind;
+  }
+  throw Error("{}: is not a closure network: it has no tensor '{}'", file.file(),
+              fmt::join(marks, "', nor '"));
+}
+
 /// Kind and sizes as the tensors' names and shapes have them.
 NetworkShape infer_shape(const Safetensors& file) {
-  const bool mamba = file.find("blocks.0.mamba.in_proj.weight") != nullptr;
-  const bool gru = file.find("blocks.0.gru.weight_ih_l0") != nullptr;
-  if (!mamba && !gru)
-    throw Error(
-        "{}: is not a closure network: it has neither a tensor 'blocks.0.mamba.in_proj.weight' nor "
-        "'blocks.0.gru.weight_ih_l0'",
-        file.file());
   NetworkShape shape;
-  shape.kind = mamba ? LayerKind::mamba : LayerKind::gru;
+  shape.kind = infer_kind(file);
   shape.d_in = extent(file, "input_proj.weight", 2, 1);
   shape.d_out = extent(file, "output_proj.2.weight", 2, 0);
   shape.d_model = extent(file, "input_proj.weight", 2, 0);
   while (file.find(fmt::format("blocks.{}.norm.weight", shape.n_blocks))) ++shape.n_blocks;
   if (shape.n_blocks == 0) throw Error("{}: has no tensor 'blocks.0.norm.weight'", file.file());
-  if (mamba) shape.d_state = extent(file, "blocks.0.mamba.A_log", 2, 1);
+  if (const auto states = layer_of(shape.kind).states())
+    shape.d_state = extent(file, "blocks.0." + states->tensor, states->rank, states->axis);
   try {
     validate(shape);
   } catch (const UsageError& error) {

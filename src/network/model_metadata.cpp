@@ -14,6 +14,8 @@ namespace {
 using Json = nlohmann::json;
 
 constexpr const char* format_version = "1";
+// Written for every kind: sizes of a Mamba that cannot be chosen, and that a file could not have otherwise.
+constexpr std::size_t d_conv = 4;
 constexpr std::size_t expand = 2;  // d_inner / d_model
 
 /// Takes known keys out of the metadata one by one; what is left is provenance.
@@ -109,10 +111,10 @@ class MetadataReader {
 };
 
 std::vector<std::pair<const char*, std::string>> shape_entries(const NetworkShape& shape) {
-  return {{"kind", std::string(to_string(shape.kind))},     {"d_in", std::to_string(shape.d_in)},
-          {"d_out", std::to_string(shape.d_out)},           {"d_model", std::to_string(shape.d_model)},
-          {"n_blocks", std::to_string(shape.n_blocks)},     {"d_state", std::to_string(shape.d_state)},
-          {"d_conv", std::to_string(NetworkShape::d_conv)}, {"expand", std::to_string(expand)}};
+  return {{"kind", std::string(to_string(shape.kind))}, {"d_in", std::to_string(shape.d_in)},
+          {"d_out", std::to_string(shape.d_out)},       {"d_model", std::to_string(shape.d_model)},
+          {"n_blocks", std::to_string(shape.n_blocks)}, {"d_state", std::to_string(shape.d_state)},
+          {"d_conv", std::to_string(d_conv)},           {"expand", std::to_string(expand)}};
 }
 
 /// All four arrays, or none.

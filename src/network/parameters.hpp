@@ -21,28 +21,9 @@ struct NormParameters {
 };
 
 template <class T>
-struct MambaParameters {
-  T* in_proj;                // (2·d_inner, d_model): rows of x, then of z
-  T* conv_weight;            // (d_inner, 1, d_conv)
-  T* conv_bias;              // (d_inner)
-  T* x_proj;                 // (dt_rank + 2·d_state, d_inner): rows of dt, B, C
-  LinearParameters<T> step;  // (d_inner, dt_rank), (d_inner): dt_proj
-  T* A_log;                  // (d_inner, d_state)
-  T* D;                      // (d_inner)
-  T* out_proj;               // (d_model, d_inner)
-};
-
-template <class T>
-struct GruParameters {
-  LinearParameters<T> input;   // (3·d_model, d_model), (3·d_model): gates r, z, n
-  LinearParameters<T> hidden;  // likewise
-};
-
-template <class T>
 struct BlockParameters {
   NormParameters<T> norm;
-  MambaParameters<T> mamba;  // null pointers in a GRU network
-  GruParameters<T> gru;      // null pointers in a Mamba network
+  T* layer;  // the tensors of the block's layer, one after the other: for its kind to view
 };
 
 template <class T>
@@ -52,6 +33,25 @@ struct NetworkParameters {
   NormParameters<T> norm;
   LinearParameters<T> hidden_proj;  // output_proj.0
   LinearParameters<T> output_proj;  // output_proj.2
+};
+
+/// Hands out one tensor after the other.
+template <class T>
+class TensorCursor {
+ public:
+  explicit TensorCursor(T* first) : next_(first) {}
+  T* take(std::size_t size) {
+    T* const tensor = next_;
+    next_ += size;
+    return tensor;
+  }
+  LinearParameters<T> take_linear(std::size_t outputs, std::size_t inputs) {
+    T* const weight = take(outputs * inputs);
+    return {weight, take(outputs)};
+  }
+
+ private:
+  T* next_;
 };
 
 template <class T>
@@ -67,24 +67,8 @@ NetworkParameters<T> view_parameters(const NetworkShape& shape, const ParameterL
   NetworkParameters<T> view{
       pair("input_proj"), {}, norm("norm"), pair("output_proj.0"), pair("output_proj.2")};
   for (std::size_t i = 0; i < shape.n_blocks; ++i) {
-    const std::string prefix = fmt::format("blocks.{}.", i);
-    BlockParameters<T> block{norm(prefix + "norm"), {}, {}};
-    if (shape.kind == LayerKind::mamba) {
-      const std::string mamba = prefix + "mamba.";
-      block.mamba = {tensor(mamba + "in_proj.weight"),
-                     tensor(mamba + "conv1d.weight"),
-                     tensor(mamba + "conv1d.bias"),
-                     tensor(mamba + "x_proj.weight"),
-                     pair(mamba + "dt_proj"),
-                     tensor(mamba + "A_log"),
-                     tensor(mamba + "D"),
-                     tensor(mamba + "out_proj.weight")};
-    } else {
-      const std::string gru = prefix + "gru.";
-      block.gru = {{tensor(gru + "weight_ih_l0"), tensor(gru + "bias_ih_l0")},
-                   {tensor(gru + "weight_hh_l0"), tensor(gru + "bias_hh_l0")}};
-    }
-    view.blocks.push_back(block);
+    const NormParameters<T> of_block = norm(fmt::format("blocks.{}.norm", i));
+    view.blocks.push_back({of_block, of_block.bias + shape.d_model});
   }
   return view;
 }

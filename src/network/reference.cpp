@@ -1,16 +1,15 @@
 // The reference engine: the whole network in plain loops, forward and backward. Start reading here; the
-// layers are in reference_layers.hpp, reference_mamba.hpp and reference_gru.hpp.
+// layers are in reference_layers.hpp and kinds/KIND/reference.hpp.
 //
 // Every activation of a sequence is kept: memory is proportional to batch × time × n_blocks.
 #include <algorithm>
 #include <mac/error.hpp>
 #include <mac/network.hpp>
 
+#include "network/kinds/engines.hpp"
 #include "network/parameters.hpp"
-#include "network/reference_gru.hpp"
+#include "network/reference_layer.hpp"
 #include "network/reference_layers.hpp"
-#include "network/reference_mamba.hpp"
-#include "network/reference_state.hpp"
 
 namespace mac {
 
@@ -22,8 +21,7 @@ struct BlockActivations {
   std::vector<T> h;            // into the block
   std::vector<T> mean, scale;  // (batch, time): of the LayerNorm
   std::vector<T> normalised;   // into the layer
-  MambaActivations<T> mamba;   // one of the two is empty
-  GruActivations<T> gru;
+  std::unique_ptr<LayerTape> layer;
 };
 
 template <class T>
@@ -37,11 +35,12 @@ struct Activations final : Tape {
   std::vector<T> hidden;     // output_proj.0, before SiLU
   std::vector<T> activated;  // after SiLU
 
-  void resize(const NetworkShape& shape, SequenceDims new_dims) {
+  void resize(const NetworkShape& shape, const ReferenceLayer<T>& layer, SequenceDims new_dims) {
     dims = new_dims;
     const std::size_t rows = dims.batch * dims.time, d = shape.d_model;
     blocks.resize(shape.n_blocks);
     for (BlockActivations<T>& block : blocks) {
+      if (!block.layer) block.layer = layer.make_tape();
       for (auto* array : {&block.h, &block.normalised}) array->resize(rows * d);
       for (auto* array : {&block.mean, &block.scale}) array->resize(rows);
     }
@@ -53,7 +52,10 @@ struct Activations final : Tape {
 template <class T>
 class Engine final : public SequenceEngine<T> {
  public:
-  explicit Engine(const NetworkShape& shape) : shape_(shape), layout_(shape) {}
+  explicit Engine(const NetworkShape& shape)
+      : shape_(shape),
+        layout_(shape),
+        layer_(engines_of(shape.kind).reference(shape, std::type_identity<T>())) {}
 
   const NetworkShape& shape() const override { return shape_; }
 
@@ -63,7 +65,7 @@ class Engine final : public SequenceEngine<T> {
                T* final_state, Tape* tape) override {
     Activations<T> unrecorded;
     Activations<T>& a = tape ? dynamic_cast<Activations<T>&>(*tape) : unrecorded;
-    a.resize(shape_, dims);
+    a.resize(shape_, *layer_, dims);
     const auto w = view_parameters(shape_, layout_, parameters);
     const std::size_t rows = dims.batch * dims.time, d = shape_.d_model;
 
@@ -75,12 +77,8 @@ class Engine final : public SequenceEngine<T> {
       std::vector<T>& next = i + 1 < shape_.n_blocks ? a.blocks[i + 1].h : a.h;
       layer_norm_forward(block.normalised.data(), block.mean.data(), block.scale.data(), block.h.data(),
                          w.blocks[i].norm.weight, w.blocks[i].norm.bias, rows, d);
-      if (shape_.kind == LayerKind::mamba)
-        mamba_forward(next.data(), state_of(final_state, i), block.mamba, block.normalised.data(),
-                      state_of(initial_state, i), w.blocks[i].mamba, shape_, dims);
-      else
-        gru_forward(next.data(), state_of(final_state, i), block.gru, block.normalised.data(),
-                    state_of(initial_state, i), w.blocks[i].gru, shape_, dims);
+      layer_->forward(next.data(), state_of(final_state, i), *block.layer, block.normalised.data(),
+                      state_of(initial_state, i), w.blocks[i].layer, dims);
       for (std::size_t k = 0; k < rows * d; ++k) next[k] += block.h[k];
     }
 
@@ -116,14 +114,9 @@ class Engine final : public SequenceEngine<T> {
     for (std::size_t i = shape_.n_blocks; i-- > 0;) {
       const BlockActivations<T>& block = a.blocks[i];
       std::ranges::fill(d_normalised, T(0));
-      if (shape_.kind == LayerKind::mamba)
-        mamba_backward(d_normalised.data(), state_of(gradients.initial_state, i), d_w.blocks[i].mamba,
-                       d_h.data(), state_of(gradients.final_state, i), block.mamba, block.normalised.data(),
-                       state_of(initial_state, i), w.blocks[i].mamba, shape_, dims);
-      else
-        gru_backward(d_normalised.data(), state_of(gradients.initial_state, i), d_w.blocks[i].gru, d_h.data(),
-                     state_of(gradients.final_state, i), block.gru, block.normalised.data(),
-                     state_of(initial_state, i), w.blocks[i].gru, shape_, dims);
+      layer_->backward(d_normalised.data(), state_of(gradients.initial_state, i), d_w.blocks[i].layer,
+                       d_h.data(), state_of(gradients.final_state, i), *block.layer, block.normalised.data(),
+                       state_of(initial_state, i), w.blocks[i].layer, dims);
       layer_norm_backward(d_h.data(), d_w.blocks[i].norm.weight, d_w.blocks[i].norm.bias, d_normalised.data(),
                           block.mean.data(), block.scale.data(), block.h.data(), w.blocks[i].norm.weight,
                           rows, d);
@@ -146,6 +139,7 @@ class Engine final : public SequenceEngine<T> {
 
   NetworkShape shape_;
   ParameterLayout layout_;
+  std::unique_ptr<ReferenceLayer<T>> layer_;
 };
 
 }  // namespace reference

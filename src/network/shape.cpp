@@ -1,23 +1,48 @@
-// Shapes of the closure network: sizes, tensor names, and the place of each tensor in the flat parameter
-// array.
+// Shapes of the closure network: sizes, tensor names and first values, and the place of each tensor in the
+// flat parameter array.
+#include <cmath>
 #include <mac/error.hpp>
 #include <mac/network.hpp>
 #include <utility>
 
+#include "network/kinds/layer.hpp"
+
 namespace mac {
 
-std::string_view to_string(LayerKind kind) { return kind == LayerKind::mamba ? "mamba" : "gru"; }
+const Layer& layer_of(LayerKind kind) {
+#define MAC_KIND(name)  \
+  case LayerKind::name: \
+    return name::layer();
+  switch (kind) { MAC_LAYER_KINDS(MAC_KIND) }
+#undef MAC_KIND
+  throw Error("no kind of layer has the number {}", static_cast<int>(kind));
+}
+
+std::string_view to_string(LayerKind kind) {
+#define MAC_KIND(name)  \
+  case LayerKind::name: \
+    return #name;
+  switch (kind) { MAC_LAYER_KINDS(MAC_KIND) }
+#undef MAC_KIND
+  throw Error("no kind of layer has the number {}", static_cast<int>(kind));
+}
+
+std::vector<std::string> layer_kind_names() {
+  std::vector<std::string> names;
+  for (const LayerKind kind : layer_kinds) names.emplace_back(to_string(kind));
+  return names;
+}
 
 LayerKind layer_kind_from(std::string_view name) {
-  if (name == "mamba") return LayerKind::mamba;
-  if (name == "gru") return LayerKind::gru;
-  throw UsageError("unknown network kind '{}': expected 'mamba' or 'gru'", name);
+  for (const LayerKind kind : layer_kinds)
+    if (name == to_string(kind)) return kind;
+  throw UsageError("unknown network kind '{}': expected one of {}", name,
+                   fmt::join(layer_kind_names(), ", "));
 }
 
-std::size_t NetworkShape::state_size() const {
-  const std::size_t block = kind == LayerKind::mamba ? (d_conv - 1 + d_state) * d_inner() : d_model;
-  return n_blocks * block;
-}
+bool has_states(LayerKind kind) { return layer_of(kind).states().has_value(); }
+
+std::size_t NetworkShape::state_size() const { return n_blocks * layer_of(kind).state_size(*this); }
 
 void validate(const NetworkShape& shape) {
   // The bounds are far above any closure network and keep every product of sizes within 64 bits.
@@ -29,64 +54,56 @@ void validate(const NetworkShape& shape) {
   check("d_out", shape.d_out, 65536);
   check("d_model", shape.d_model, 16384);
   check("n_blocks", shape.n_blocks, 1024);
-  if (shape.kind == LayerKind::mamba) check("d_state", shape.d_state, 4096);
-  if (shape.kind == LayerKind::gru && shape.d_state != 0)
-    throw UsageError("network size d_state is {}: a GRU has none, expected 0", shape.d_state);
+  if (has_states(shape.kind))
+    check("d_state", shape.d_state, 4096);
+  else if (shape.d_state != 0)
+    throw UsageError("network size d_state is {}: a network of kind {} has none, expected 0", shape.d_state,
+                     to_string(shape.kind));
 }
 
-namespace {
-
-using NamedShape = std::pair<const char*, std::vector<std::size_t>>;
-
-std::vector<NamedShape> mamba_tensors(const NetworkShape& shape) {
-  const std::size_t d = shape.d_model, inner = shape.d_inner(), rank = shape.dt_rank(),
-                    states = shape.d_state;
-  return {
-      {"mamba.in_proj.weight", {2 * inner, d}}, {"mamba.conv1d.weight", {inner, 1, NetworkShape::d_conv}},
-      {"mamba.conv1d.bias", {inner}},           {"mamba.x_proj.weight", {rank + 2 * states, inner}},
-      {"mamba.dt_proj.weight", {inner, rank}},  {"mamba.dt_proj.bias", {inner}},
-      {"mamba.A_log", {inner, states}},         {"mamba.D", {inner}},
-      {"mamba.out_proj.weight", {d, inner}},
-  };
+InitialValue constant(double value) {
+  return [value](std::size_t, const Uniform&) { return value; };
 }
 
-std::vector<NamedShape> gru_tensors(const NetworkShape& shape) {
+InitialValue uniform_for(std::size_t fan_in) {
+  const double bound = 1 / std::sqrt(static_cast<double>(fan_in));
+  return [bound](std::size_t, const Uniform& uniform) { return uniform(-bound, bound); };
+}
+
+std::vector<LayerTensor> network_tensors(const NetworkShape& shape) {
   const std::size_t d = shape.d_model;
-  return {
-      {"gru.weight_ih_l0", {3 * d, d}},
-      {"gru.weight_hh_l0", {3 * d, d}},
-      {"gru.bias_ih_l0", {3 * d}},
-      {"gru.bias_hh_l0", {3 * d}},
+  std::vector<LayerTensor> tensors;
+  const auto linear = [&](const std::string& name, std::size_t outputs, std::size_t inputs) {
+    tensors.push_back({name + ".weight", {outputs, inputs}, uniform_for(inputs)});
+    tensors.push_back({name + ".bias", {outputs}, uniform_for(inputs)});
   };
+  const auto norm = [&](const std::string& name) {
+    tensors.push_back({name + ".weight", {d}, constant(1)});
+    tensors.push_back({name + ".bias", {d}, constant(0)});
+  };
+  linear("input_proj", d, shape.d_in);
+  for (std::size_t block = 0; block < shape.n_blocks; ++block) {
+    const std::string prefix = fmt::format("blocks.{}.", block);
+    norm(prefix + "norm");
+    for (LayerTensor& tensor : layer_of(shape.kind).tensors(shape)) {
+      tensor.name = prefix + tensor.name;
+      tensors.push_back(std::move(tensor));
+    }
+  }
+  norm("norm");
+  linear("output_proj.0", d, d);
+  linear("output_proj.2", shape.d_out, d);
+  return tensors;
 }
-
-}  // namespace
 
 ParameterLayout::ParameterLayout(const NetworkShape& shape) {
   validate(shape);
-  const auto add = [this](std::string name, std::vector<std::size_t> sizes) {
+  for (LayerTensor& tensor : network_tensors(shape)) {
     std::size_t count = 1;
-    for (const std::size_t size : sizes) count *= size;
-    tensors_.push_back({std::move(name), std::move(sizes), size_, count});
+    for (const std::size_t size : tensor.shape) count *= size;
+    tensors_.push_back({std::move(tensor.name), std::move(tensor.shape), size_, count});
     size_ += count;
-  };
-  const std::size_t d = shape.d_model;
-
-  add("input_proj.weight", {d, shape.d_in});
-  add("input_proj.bias", {d});
-  for (std::size_t block = 0; block < shape.n_blocks; ++block) {
-    const std::string prefix = fmt::format("blocks.{}.", block);
-    add(prefix + "norm.weight", {d});
-    add(prefix + "norm.bias", {d});
-    for (auto& [name, sizes] : shape.kind == LayerKind::mamba ? mamba_tensors(shape) : gru_tensors(shape))
-      add(prefix + name, sizes);
   }
-  add("norm.weight", {d});
-  add("norm.bias", {d});
-  add("output_proj.0.weight", {d, d});
-  add("output_proj.0.bias", {d});
-  add("output_proj.2.weight", {shape.d_out, d});
-  add("output_proj.2.bias", {shape.d_out});
 }
 
 const TensorSpec& ParameterLayout::at(std::string_view name) const {

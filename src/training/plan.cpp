@@ -195,10 +195,10 @@ NetworkPlan read_network(const ConfigTable& experiment, const ConfigTable& table
   shape.d_out = system.closure_size();
   shape.d_model = static_cast<std::size_t>(table.integer("d_model", 1, 4096));
   shape.n_blocks = static_cast<std::size_t>(table.integer("blocks", 1, 64));
-  if (shape.kind == LayerKind::mamba)
+  if (has_states(shape.kind))
     shape.d_state = static_cast<std::size_t>(table.integer("d_state", 1, 1024));
   else if (table.has("d_state"))
-    table.fail("d_state", "is a mamba's; a gru has none");
+    table.fail("d_state", fmt::format("is a size that a {} does not have", to_string(shape.kind)));
   validate(shape);
   plan.training = read_plan(experiment, table, data);
   if (!system.has_equations()) check_needs_no_equations(plan.training, system, table);
@@ -269,15 +269,15 @@ std::string read_file(const ConfigTable& table) {
   return (std::filesystem::path(table.file()).parent_path() / file).lexically_normal().string();
 }
 
-/// The one place that knows the kinds of models.
+/// The one place that knows the kinds of models: networks of every kind of layer, and the baselines.
 ModelPlan read_model(const ConfigTable& experiment, const ConfigTable& table, const System& system,
                      const DataPlan& data) {
   ModelPlan model;
+  const std::vector<std::string> networks = layer_kind_names();
+  std::vector<std::string> kinds = networks;
+  kinds.insert(kinds.end(), {"wilks", "polynomial", "linear_memory", "cubic_memory"});
   if (table.has("file")) model.file = read_file(table);
-  model.kind =
-      model.file
-          ? "file"
-          : table.choice("kind", {"mamba", "gru", "wilks", "polynomial", "linear_memory", "cubic_memory"});
+  model.kind = model.file ? "file" : table.choice("kind", kinds);
   model.name =
       table.string_or("name", model.file ? std::filesystem::path(*model.file).stem().string() : model.kind);
   if (!is_file_name(model.name))
@@ -288,7 +288,7 @@ ModelPlan read_model(const ConfigTable& experiment, const ConfigTable& table, co
                                    "exact_...); say another name",
                                    model.name));
   if (model.file) return model;
-  if (model.kind == "mamba" || model.kind == "gru")
+  if (std::ranges::find(networks, model.kind) != networks.end())
     model.network = read_network(experiment, table, system, data);
   else
     model.baseline = read_baseline(table, model.kind, system, data);

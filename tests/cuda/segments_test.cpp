@@ -1,11 +1,11 @@
 // When the CUDA engine cuts sequences in time. That the segments give what whole sequences give is tested
 // with the engines (FewVeryLongSequences).
+#include "network/kinds/mamba/cuda/segments.hpp"
+
 #include <gtest/gtest.h>
 #include <rapidcheck/gtest.h>
 
 #include <utility>
-
-#include "network/cuda/mamba_segments.hpp"
 
 namespace mac::cuda {
 namespace {

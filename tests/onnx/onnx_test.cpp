@@ -9,7 +9,7 @@
 #include <mac/onnx.hpp>
 #include <mac/random.hpp>
 
-#include "onnx/protobuf.hpp"
+#include "network/onnx/protobuf.hpp"
 #include "support/files.hpp"
 #include "support/program.hpp"
 

@@ -235,7 +235,8 @@ void bind_closure(py::module_& module) {
       .def_property_readonly("outputs", [](const Closure& c) { return c.model().outputs(); })
       .def_property_readonly("parameters", [](const Closure& c) { return c.model().parameters(); })
       .def_property_readonly(
-          "kind", [](const Closure& c) { return c.model().kind(); }, "mamba or gru")
+          "kind", [](const Closure& c) { return c.model().kind(); },
+          "the kind of its layers: mamba, gru, ...")
       .def_property_readonly("system", [](const Closure& c) { return c.model().system(); })
       .def_property_readonly("input_names",
                              [](const Closure& c) {

@@ -18,8 +18,8 @@
 #include <mac/error.hpp>
 #include <mac/network.hpp>
 
-#include "network/cpu/decay_rate.hpp"
 #include "network/cpu/tape.hpp"
+#include "network/kinds/engines.hpp"
 #include "parallel/parallel_for.hpp"
 
 namespace mac {
@@ -73,15 +73,12 @@ class CpuEngine final : public SequenceEngine<T> {
         lanes_(k_.lanes),
         arena_(lanes_),
         parameters_(arena_.numbers(layout_.size())),
-        decay_rates_(arena_.numbers(shape.n_blocks * rates_per_block())),
-        w_(view_parameters<const T>(shape, layout_, parameters_)) {
-    for (std::size_t i = 0; i < shape.n_blocks; ++i)
-      if (shape.kind == LayerKind::mamba)
-        mamba_.emplace_back(k_, shape_, w_.blocks[i], decay_rates_ + i * rates_per_block());
-      else
-        gru_.emplace_back(k_, shape_, w_.blocks[i]);
-    for (std::size_t i = 0; i < shape.state_size(); ++i) places_.push_back(place_in_group(i) * lanes_);
-    for (int i = 0; i < threads_; ++i) work_.push_back(std::make_unique<Work<T>>(shape, lanes_));
+        w_(view_parameters<const T>(shape, layout_, parameters_)),
+        blocks_(engines_of(shape.kind).sequence(shape, k_, arena_, w_.blocks)) {
+    const std::size_t of_block = shape.state_size() / shape.n_blocks;
+    for (std::size_t i = 0; i < shape.state_size(); ++i)
+      places_.push_back((i - i % of_block + blocks_->place_of_state(i % of_block)) * lanes_);
+    for (int i = 0; i < threads_; ++i) work_.push_back(std::make_unique<Work<T>>(shape, *blocks_, lanes_));
   }
 
   const NetworkShape& shape() const override { return shape_; }
@@ -141,7 +138,6 @@ class CpuEngine final : public SequenceEngine<T> {
  private:
   // --- sizes -----------------------------------------------------------------------------------------------
 
-  std::size_t rates_per_block() const { return shape_.d_inner() * shape_.d_state; }
   std::size_t block_state() const { return shape_.state_size() / shape_.n_blocks * lanes_; }  // numbers
   std::size_t group_count(SequenceDims dims) const { return (dims.batch + lanes_ - 1) / lanes_; }
   std::size_t chunk_count(SequenceDims dims) const { return (dims.time + kChunk - 1) / kChunk; }
@@ -174,10 +170,7 @@ class CpuEngine final : public SequenceEngine<T> {
     if (taken_ && std::memcmp(parameters, parameters_, layout_.size() * sizeof(T)) == 0) return;
     taken_ = true;
     std::copy_n(parameters, layout_.size(), parameters_);
-    if (shape_.kind == LayerKind::gru) return;
-    for (std::size_t block = 0; block < shape_.n_blocks; ++block)
-      std::transform(w_.blocks[block].mamba.A_log, w_.blocks[block].mamba.A_log + rates_per_block(),
-                     decay_rates_ + block * rates_per_block(), decay_rate<T>);
+    blocks_->take_weights();
   }
 
   /// rows (channels) ← array (batch, time, channels) of a group's sequences; absent lanes are zero
@@ -200,17 +193,6 @@ class CpuEngine final : public SequenceEngine<T> {
       for (std::size_t t = 0; t < count; ++t)
         for (std::size_t c = 0; c < channels; ++c) to[t * channels + c] = rows.row(t)[c * lanes_ + lane];
     }
-  }
-
-  /// The place in a group's state of number i of a sample's state: the caller's state-space state is
-  /// (d_state, d_inner), the kernels' (d_inner, d_state).
-  std::size_t place_in_group(std::size_t i) const {
-    if (shape_.kind == LayerKind::gru) return i;
-    const std::size_t block_size = shape_.state_size() / shape_.n_blocks, inner = shape_.d_inner();
-    const std::size_t history = (NetworkShape::d_conv - 1) * inner, in_block = i % block_size;
-    if (in_block < history) return i;
-    const std::size_t n = (in_block - history) / inner, c = (in_block - history) % inner;
-    return i - in_block + history + c * shape_.d_state + n;
   }
 
   /// The numbers of a state that change layout in blocks of four; the rest go one by one.
@@ -271,13 +253,9 @@ class CpuEngine final : public SequenceEngine<T> {
     k_.linear.forward(h, {}, work.x, w_.input_proj.weight, w_.input_proj.bias, rows, shape_.d_in,
                       shape_.d_model);
     k_.pointwise.silu_forward(h, {}, h, rows, shape_.d_model);
-    for (std::size_t i = 0; i < shape_.n_blocks; ++i) {
-      T* const state = work.state + i * block_state();
-      if (shape_.kind == LayerKind::mamba)
-        mamba_[i].forward(block_input(record, i + 1), block_input(record, i), state, work.mamba[0], rows);
-      else
-        gru_[i].forward(block_input(record, i + 1), block_input(record, i), state, work.gru[0], rows);
-    }
+    for (std::size_t i = 0; i < shape_.n_blocks; ++i)
+      blocks_->forward(i, block_input(record, i + 1), block_input(record, i), work.state + i * block_state(),
+                       *work.layer, rows);
   }
 
   /// work.h = SiLU(Linear(LayerNorm(h))), the last layer's input; its slope too
@@ -358,12 +336,8 @@ class CpuEngine final : public SequenceEngine<T> {
     head_backward(record, d_w, work, dims, group, chunk, grad_y);
     for (std::size_t i = shape_.n_blocks; i-- > 0;) {
       const std::size_t at = i * block_state();
-      if (shape_.kind == LayerKind::mamba)
-        mamba_[i].backward(work.d_h, work.d_state + at, d_w.blocks[i], block_input(record, i),
-                           record.state + at, work.mamba[0], rows);
-      else
-        gru_[i].backward(work.d_h, work.d_state + at, d_w.blocks[i], block_input(record, i),
-                         record.state + at, work.gru[0], rows);
+      blocks_->backward(i, work.d_h, work.d_state + at, d_w.blocks[i], block_input(record, i),
+                        record.state + at, *work.layer, rows);
     }
     input_backward(d_w, work, dims, group, chunk, x, d_x);
   }
@@ -377,13 +351,11 @@ class CpuEngine final : public SequenceEngine<T> {
   Arena<T> arena_;
   T* parameters_;  // copy of the caller's, so that the views below stay valid
   bool taken_ = false;
-  T* decay_rates_;  // (n_blocks, d_inner, d_state)
   NetworkParameters<const T> w_;
+  std::unique_ptr<SequenceBlocks<T>> blocks_;
   std::vector<std::size_t> places_;  // (state_size): of the vectors in a group's state
   std::vector<T*> slots_;            // (parameter_count) each: gradients being summed
   std::vector<NetworkParameters<T>> slot_views_;
-  std::vector<MambaBlock<T>> mamba_;            // one a block, or none
-  std::vector<GruBlock<T>> gru_;                // one a block, or none
   std::vector<std::unique_ptr<Work<T>>> work_;  // one a thread
 };
 

@@ -4,10 +4,7 @@
 #include <mac/network.hpp>
 #include <vector>
 
-#include "network/cpu/gru_block.hpp"
-#include "network/cpu/mamba_block.hpp"
-#include "network/cpu/workspace.hpp"
-#include "network/parameters.hpp"
+#include "network/cpu/sequence_blocks.hpp"
 
 namespace mac::cpu {
 
@@ -61,25 +58,21 @@ struct CpuTape : Tape {
 template <class T>
 struct Work {
   Arena<T> arena;
-  Rows<T> x, y, d_y, d_x;           // (d_in), (d_out)
-  Rows<T> h, slope, u, stats;       // (d_model): head and input layer
-  Rows<T> d_h, d_u;                 // (d_model)
-  T *state, *d_state;               // (state_size, lane)
-  Record<T> record;                 // for a forward pass without a tape
-  std::vector<MambaWork<T>> mamba;  // one, or none
-  std::vector<GruWork<T>> gru;      // one, or none
+  Rows<T> x, y, d_y, d_x;            // (d_in), (d_out)
+  Rows<T> h, slope, u, stats;        // (d_model): head and input layer
+  Rows<T> d_h, d_u;                  // (d_model)
+  T *state, *d_state;                // (state_size, lane)
+  Record<T> record;                  // for a forward pass without a tape
+  std::unique_ptr<LayerWork> layer;  // reused by all blocks
 
-  Work(const NetworkShape& shape, std::size_t lanes) : arena(lanes) {
+  Work(const NetworkShape& shape, const SequenceBlocks<T>& blocks, std::size_t lanes) : arena(lanes) {
     x = arena.rows(kChunk, shape.d_in), d_x = arena.rows(kChunk, shape.d_in);
     y = arena.rows(kChunk, shape.d_out), d_y = arena.rows(kChunk, shape.d_out);
     for (Rows<T>* model : {&h, &slope, &u, &d_h, &d_u}) *model = arena.rows(kChunk, shape.d_model);
     stats = arena.rows(kChunk, 2);
     state = arena.vectors(shape.state_size()), d_state = arena.vectors(shape.state_size());
     record = RecordStore<T>(arena, shape, lanes, 1).at(0);
-    if (shape.kind == LayerKind::mamba)
-      mamba.emplace_back(arena, shape, kChunk);
-    else
-      gru.emplace_back(arena, shape, kChunk);
+    layer = blocks.make_work(arena, kChunk);
   }
 };
 

@@ -15,9 +15,6 @@ struct Kernels {
   std::size_t lanes = kernel_lanes<T>();
   LinearKernels<T> linear = linear_kernels<T>();
   PointwiseKernels<T> pointwise = pointwise_kernels<T>();
-  MambaKernels<T> mamba = mamba_kernels<T>();
-  ScanKernels<T> scan = scan_kernels<T>();
-  GruKernels<T> gru = gru_kernels<T>();
 };
 
 /// Owns arrays until it goes; their addresses stay.

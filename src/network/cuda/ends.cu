@@ -1,10 +1,13 @@
 // The layers before the first block and after the last one: token by token, in tiles of time.
+#include <iterator>
 #include <type_traits>
+#include <utility>
 
 #include "network/cuda/columns.cuh"
 #include "network/cuda/ends.hpp"
 #include "network/cuda/shared_layout.cuh"
 #include "network/cuda/tensor_cores.cuh"
+#include "network/cuda/tuned_networks.hpp"
 
 namespace mac::cuda {
 
@@ -381,19 +384,28 @@ dim3 backward_blocks(const EndsProblem& p) {
   return dim3(static_cast<unsigned>(p.parts()), static_cast<unsigned>(p.models));
 }
 
-/// f(problem), with the sizes of the paper's networks known to the compiler where these are its sizes. Of
-/// those for Lorenz '96 the ends are a small part.
+/// f(problem) with the sizes of network I known to the compiler, if these are its sizes and there are kernels
+/// for them. Of wide networks (those for Lorenz '96) the ends are a small part.
+template <std::size_t I, class F>
+bool with_sizes_of(const EndsProblem& p, F f) {
+  constexpr PaperNetwork network = paper_networks[I];
+  constexpr int d_model = network.shape.d_model, d_in = network.shape.d_in, d_out = network.shape.d_out;
+  if constexpr (network.tuned && d_model <= 32) {
+    if (p.d_model != d_model || p.d_in != d_in || p.d_out != d_out) return false;
+    f(FixedEnds<d_model, d_in, d_out>{p});
+    return true;
+  }
+  return false;
+}
+template <class F, std::size_t... I>
+bool with_any_sizes(const EndsProblem& p, F f, std::index_sequence<I...>) {
+  return (with_sizes_of<I>(p, f) || ...);
+}
+
+/// f(problem), with sizes known to the compiler where it is one of the paper's networks.
 template <class F>
 void with_sizes(const EndsProblem& p, F f) {
-  const auto fits = [&]<int D_MODEL, int D_IN, int D_OUT>(const FixedEnds<D_MODEL, D_IN, D_OUT>& fixed) {
-    if (p.d_model != D_MODEL || p.d_in != D_IN || p.d_out != D_OUT) return false;
-    f(fixed);
-    return true;
-  };
-  if (fits(FixedEnds<22, 6, 6>{p}) || fits(FixedEnds<28, 6, 6>{p})) return;  // Burgers
-  if (fits(FixedEnds<24, 6, 6>{p}) || fits(FixedEnds<30, 6, 6>{p})) return;  // KdV
-  if (fits(FixedEnds<10, 3, 2>{p}) || fits(FixedEnds<16, 3, 2>{p})) return;  // power grid
-  f(p);
+  if (!with_any_sizes(p, f, std::make_index_sequence<std::size(paper_networks)>())) f(p);
 }
 
 /// Blocks have the more threads, the fewer of them a multiprocessor's shared memory holds.

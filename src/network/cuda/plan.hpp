@@ -46,6 +46,13 @@ inline Groups group_sequences(int batch, int layers, int slots, Run run) {
   return {(batch + members - 1) / members, members};
 }
 
+/// Segments of a sequence, and the quads of each but the last, which may be shorter.
+struct Segments {
+  int count, quads;
+
+  int all_quads() const { return count * quads; }  // that a sequence takes in memory
+};
+
 /// One compiled form of a kernel.
 template <class Kernel, class Sizes>
 struct Variant {

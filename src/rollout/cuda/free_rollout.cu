@@ -1,5 +1,7 @@
 // A block takes a group of trajectories through all steps. Weights (where they fit) and recurrent states stay
 // in shared memory; activations are (channel, trajectory), TILE trajectories to a thread.
+#include <mac/paper_networks.hpp>
+
 #include "coupling/coupled_rk4.hpp"
 #include "network/cuda/columns.cuh"
 #include "network/cuda/shared_layout.cuh"
@@ -69,12 +71,12 @@ struct Layout {
   template <class Net>
   __host__ __device__ Layout(const Net& net, int group, bool shared_weights) {
     SharedLayout shared;
-    const int wide = net.mamba ? net.d_inner : 3 * net.d_model;
+    const int wide = net.mamba() ? net.d_inner : 3 * net.d_model;
     weights = shared.take(shared_weights ? net.size() : 0);
     state = shared.take(net.blocks * net.block_state() * group);
     h = shared.take(net.d_model * group), u = shared.take(net.d_model * group);
     a = shared.take(wide * group), b = shared.take(wide * group);
-    projected = shared.take(net.mamba ? net.projected() * group : 0);
+    projected = shared.take(net.mamba() ? net.projected() * group : 0);
     x = shared.take(net.d_in * group);
     closure = shared.take(2 * net.d_out * group), previous = shared.take(2 * net.d_out * group);  // double
     y = shared.take(2 * net.d_in * group);
@@ -245,7 +247,7 @@ __device__ void predict(float* shared, const Layout& at, const float* w, const R
     layer_norm(u, h, w + of.norm, d, group);
     __syncthreads();
     float* const state = shared + at.state + i * net.block_state() * group;
-    if (net.mamba)
+    if (net.mamba())
       mamba_block<TILE>(shared, at, w, net, of, state, group);
     else
       gru_block<TILE>(shared, at, w, net, of, state, group);
@@ -408,7 +410,9 @@ template <int GROUP, bool SHARED_WEIGHTS>
 constexpr RolloutVariant any() {
   return variant<PackedNetwork, GROUP, SHARED_WEIGHTS>([](const PackedSizes&) { return true; });
 }
-using Burgers = FixedPackedSizes<6, 6, 22, 4, 12>;  // the paper's network
+constexpr NetworkShape burgers_shape = find_paper_network("burgers", LayerKind::mamba)->shape;
+using Burgers = FixedPackedSizes<burgers_shape.d_in, burgers_shape.d_out, burgers_shape.d_model,
+                                 burgers_shape.n_blocks, burgers_shape.d_state>;
 template <int GROUP>
 constexpr RolloutVariant burgers() {
   return variant<PackedLayout<Burgers>, GROUP, true>(Burgers::suits);

@@ -1,7 +1,9 @@
 #include "rollout/cuda/packed_network.hpp"
 
-#include "network/cpu/decay_rate.hpp"
-#include "network/parameters.hpp"
+#include "network/cuda/device_blocks.hpp"
+#include "network/kinds/gru/layer.hpp"
+#include "network/kinds/mamba/decay_rate.hpp"
+#include "network/kinds/mamba/layer.hpp"
 
 namespace mac::cuda {
 
@@ -37,35 +39,38 @@ class Packer {
 }  // namespace
 
 PackedNetwork packed_network(const NetworkShape& shape) {
+  if (shape.kind != LayerKind::mamba && shape.kind != LayerKind::gru) refuse_device(shape.kind);
   const auto size = [](std::size_t value) { return static_cast<int>(value); };
-  return PackedNetwork({shape.kind == LayerKind::mamba, size(shape.d_in), size(shape.d_out),
-                        size(shape.d_model), size(shape.n_blocks), size(shape.d_inner()), size(shape.d_state),
-                        size(shape.dt_rank())});
+  const mamba::Sizes s(shape);
+  return PackedNetwork({shape.kind, size(shape.d_in), size(shape.d_out), size(shape.d_model),
+                        size(shape.n_blocks), size(s.d_inner), size(s.d_state), size(s.rank)});
 }
 
 std::vector<float> pack_parameters(const NetworkShape& shape, const std::vector<float>& parameters) {
   const ParameterLayout layout(shape);
   const auto view = view_parameters<const float>(shape, layout, parameters.data());
-  const std::size_t d = shape.d_model, inner = shape.d_inner(), states = shape.d_state,
-                    rank = shape.dt_rank();
+  const std::size_t d = shape.d_model;
   std::vector<float> packed;
   Packer pack(packed);
   pack.linear(view.input_proj, d, shape.d_in);
   for (const auto& block : view.blocks) {
     pack.norm(block.norm, d);
-    if (shape.kind == LayerKind::mamba) {
-      const auto& w = block.mamba;
+    if (packed_network(shape).mamba()) {
+      const mamba::Sizes sizes(shape);
+      const std::size_t inner = sizes.d_inner, states = sizes.d_state;
+      const auto w = mamba::view(sizes, block.layer);
       pack.transposed(w.in_proj, 2 * inner, d);
-      pack.transposed(w.conv_weight, inner, NetworkShape::d_conv);
+      pack.transposed(w.conv_weight, inner, sizes.d_conv);
       pack.copy(w.conv_bias, inner);
-      pack.transposed(w.x_proj, rank + 2 * states, inner);
-      pack.linear(w.step, inner, rank);
-      pack.transposed(w.A_log, inner, states, cpu::decay_rate<float>);
+      pack.transposed(w.x_proj, sizes.rank + 2 * states, inner);
+      pack.linear(w.step, inner, sizes.rank);
+      pack.transposed(w.A_log, inner, states, mamba::decay_rate<float>);
       pack.copy(w.D, inner);
       pack.transposed(w.out_proj, d, inner);
     } else {
-      pack.linear(block.gru.input, 3 * d, d);
-      pack.linear(block.gru.hidden, 3 * d, d);
+      const auto w = gru::view(gru::Sizes(shape), block.layer);
+      pack.linear(w.input, 3 * d, d);
+      pack.linear(w.hidden, 3 * d, d);
     }
   }
   pack.norm(view.norm, d);

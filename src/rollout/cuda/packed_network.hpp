@@ -5,31 +5,28 @@
 #pragma once
 
 #include <mac/host_device.hpp>
+#include <mac/network.hpp>
 #include <vector>
 
-namespace mac {
-
-struct NetworkShape;
-
-namespace cuda {
+namespace mac::cuda {
 
 struct PackedSizes {
-  bool mamba;
+  LayerKind kind;
   int d_in, d_out, d_model, blocks, d_inner, d_state, rank;
 };
 
 /// Sizes known at compile time: loops unroll and addresses are constants. For Mamba networks.
 template <int D_IN, int D_OUT, int D_MODEL, int BLOCKS, int D_STATE>
 struct FixedPackedSizes {
-  static constexpr bool mamba = true;
+  static constexpr LayerKind kind = LayerKind::mamba;
   static constexpr int d_in = D_IN, d_out = D_OUT, d_model = D_MODEL, blocks = BLOCKS, d_inner = 2 * D_MODEL,
                        d_state = D_STATE, rank = (D_MODEL + 15) / 16;
 
   FixedPackedSizes() = default;
   MAC_HOST_DEVICE explicit FixedPackedSizes(const PackedSizes&) {}
   static bool suits(const PackedSizes& s) {
-    return s.mamba && s.d_in == d_in && s.d_out == d_out && s.d_model == d_model && s.blocks == blocks &&
-           s.d_state == d_state;
+    return s.kind == kind && s.d_in == d_in && s.d_out == d_out && s.d_model == d_model &&
+           s.blocks == blocks && s.d_state == d_state;
   }
 };
 
@@ -45,19 +42,20 @@ struct PackedBlock {
 /// Where everything lies in the packed array.
 template <class Sizes>
 struct PackedLayout : Sizes {
-  using Sizes::blocks, Sizes::d_in, Sizes::d_inner, Sizes::d_model, Sizes::d_out, Sizes::d_state,
-      Sizes::mamba, Sizes::rank;
+  using Sizes::blocks, Sizes::d_in, Sizes::d_inner, Sizes::d_model, Sizes::d_out, Sizes::d_state, Sizes::kind,
+      Sizes::rank;
 
   PackedLayout() = default;
   MAC_HOST_DEVICE explicit PackedLayout(const PackedSizes& sizes) : Sizes(sizes) {}
 
+  MAC_HOST_DEVICE bool mamba() const { return kind == LayerKind::mamba; }  // the other is the GRU
   MAC_HOST_DEVICE int projected() const { return rank + 2 * d_state; }
   /// Numbers of a block's recurrent state.
-  MAC_HOST_DEVICE int block_state() const { return mamba ? (3 + d_state) * d_inner : d_model; }
+  MAC_HOST_DEVICE int block_state() const { return mamba() ? (3 + d_state) * d_inner : d_model; }
 
   MAC_HOST_DEVICE int block_size() const {
-    return mamba ? 2 * d_model + d_inner * (3 * d_model + 7 + projected() + rank + d_state)
-                 : 2 * d_model + 6 * d_model * (d_model + 1);
+    return mamba() ? 2 * d_model + d_inner * (3 * d_model + 7 + projected() + rank + d_state)
+                   : 2 * d_model + 6 * d_model * (d_model + 1);
   }
 
   // Offsets in the packed array; a linear layer's bias follows its weight.
@@ -72,7 +70,7 @@ struct PackedLayout : Sizes {
     };
     PackedBlock at{};
     at.norm = take(2 * d_model);
-    if (mamba) {
+    if (mamba()) {
       at.in_proj = take(d_model * 2 * d_inner);
       at.conv_weight = take(4 * d_inner), at.conv_bias = take(d_inner);
       at.x_proj = take(d_inner * projected());
@@ -93,9 +91,8 @@ struct PackedLayout : Sizes {
 
 using PackedNetwork = PackedLayout<PackedSizes>;
 
+/// Throws UsageError for a kind that rollouts on the device do not know.
 PackedNetwork packed_network(const NetworkShape& shape);
 std::vector<float> pack_parameters(const NetworkShape& shape, const std::vector<float>& parameters);
 
-}  // namespace cuda
-
-}  // namespace mac
+}  // namespace mac::cuda

@@ -1,0 +1,94 @@
+// The step network, operation by operation; the equations are those of kinds/KIND/reference.hpp.
+#include <mac/onnx.hpp>
+#include <nlohmann/json.hpp>
+
+#include "io/atomic_file.hpp"
+#include "network/kinds/engines.hpp"
+#include "network/normaliser.hpp"
+
+namespace mac {
+
+namespace {
+
+using onnx::ElementType;
+using onnx::Value;
+
+class NetworkGraph {
+ public:
+  explicit NetworkGraph(const Model& model)
+      : model_(model), shape_(model.shape), graph_("closure_step", model) {}
+
+  std::string bytes() {
+    const std::size_t block_state = shape_.state_size() / shape_.n_blocks;
+    const Value resolved =
+        graph_.input("resolved", ElementType::float64, shape_.d_in, "resolved variables, physical units");
+    const Value state = graph_.input("state", ElementType::float32, shape_.state_size(),
+                                     "memory of the steps before; zeros at the start");
+    std::vector<Value> states{state};
+    if (shape_.n_blocks > 1)
+      states = graph_.split(state, std::vector<std::size_t>(shape_.n_blocks, block_state));
+
+    Value h = graph_.silu(graph_.linear(normalised(resolved), "input_proj.weight", "input_proj.bias"));
+    for (std::size_t i = 0; i < shape_.n_blocks; ++i) {
+      const std::string prefix = fmt::format("blocks.{}.", i);
+      const Value u = graph_.layer_norm(h, prefix + "norm");
+      const Value out = engines_of(shape_.kind).step(graph_, shape_, u, prefix, states[i]);
+      h = graph_.add("Add", {h, out});
+    }
+    const Value hidden = graph_.silu(
+        graph_.linear(graph_.layer_norm(h, "norm"), "output_proj.0.weight", "output_proj.0.bias"));
+    physical(graph_.linear(hidden, "output_proj.2.weight", "output_proj.2.bias"));
+    graph_.concat(states, "next_state");
+    graph_.output("closure", ElementType::float64, shape_.d_out, "closure, physical units");
+    graph_.output("next_state", ElementType::float32, shape_.state_size(), "state of the next step");
+    return graph_.model_bytes("One step of a closure network: resolved variables in, closure out.",
+                              metadata());
+  }
+
+ private:
+  Value normalised(const Value& resolved) {
+    const Normalisation& n = model_.normalisation;
+    const Value centred =
+        graph_.add("Sub", {resolved, graph_.constant("input_mean", {shape_.d_in}, n.input_mean)});
+    const Normalisers normalisers(n);
+    std::vector<double> factor;
+    for (std::size_t i = 0; i < shape_.d_in; ++i) factor.push_back(normalisers.input.factor(i));
+    const Value scaled = graph_.add("Mul", {centred, graph_.constant("input_factor", {shape_.d_in}, factor)});
+    return graph_.cast(scaled, ElementType::float32);
+  }
+  void physical(const Value& output) {
+    const Normalisation& n = model_.normalisation;
+    const Value scaled = graph_.add("Mul", {graph_.cast(output, ElementType::float64),
+                                            graph_.constant("output_scale", {shape_.d_out}, n.output_scale)});
+    graph_.add("Add", {scaled, graph_.constant("output_mean", {shape_.d_out}, n.output_mean)}, {}, "closure");
+  }
+
+  std::map<std::string, std::string> metadata() const {
+    std::map<std::string, std::string> entries{{"kind", std::string(to_string(shape_.kind))}};
+    if (!model_.system.empty()) entries["system"] = model_.system;
+    if (!model_.input_names.empty()) entries["input_names"] = nlohmann::json(model_.input_names).dump();
+    if (!model_.output_names.empty()) entries["output_names"] = nlohmann::json(model_.output_names).dump();
+    if (const auto targets = find_closure_targets(model_); !targets.empty())
+      entries["closure_targets"] = nlohmann::json(targets).dump();
+    if (model_.closure_step) entries["closure_step"] = fmt::format("{}", *model_.closure_step);
+    if (model_.held) {
+      entries["hold"] = to_string(model_.held->hold);
+      entries["target"] = to_string(model_.held->target);
+    }
+    return entries;
+  }
+
+  const Model& model_;
+  const NetworkShape& shape_;
+  onnx::LayerGraph graph_;
+};
+
+}  // namespace
+
+std::string onnx_bytes(const Model& model) { return NetworkGraph(model).bytes(); }
+
+void export_onnx(const Model& model, const std::filesystem::path& path) {
+  write_file_atomically(path, onnx_bytes(model));
+}
+
+}  // namespace mac
