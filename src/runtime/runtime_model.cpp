@@ -4,7 +4,7 @@
 
 #include <span>
 
-#include "runtime/hash.hpp"
+#include "io/content_hash.hpp"
 
 namespace mac {
 

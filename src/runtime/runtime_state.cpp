@@ -6,8 +6,8 @@
 #include <mac/held_rk4.hpp>
 #include <type_traits>
 
+#include "io/content_hash.hpp"
 #include "network/cpu/aligned.hpp"
-#include "runtime/hash.hpp"
 
 namespace mac {
 

@@ -8,96 +8,16 @@
 #include <mac/training_plan.hpp>
 #include <set>
 
+#include "training/settings.hpp"
+
 namespace mac {
 
 namespace {
 
 constexpr std::int64_t many = 1'000'000'000;
 
-// The names of the choices, in the order of their enums.
-const std::vector<std::string> losses{"closure", "step", "rollout"};
-const std::vector<std::string> rollout_forms{"sequence", "autoregressive"};
-const std::vector<std::string> scalings{"max_abs", "mean_std", "per_mode"};
-const std::vector<std::string> weightings{"none", "effect", "relative"};
-const std::vector<std::string> optimisers{"adamw", "soap"};
-const std::vector<std::string> selections{"loss", "rollout", "last"};
-const std::vector<std::string> precisions{"float32", "float64"};
-const std::vector<std::string> holds{"zero", "linear"};
-const std::vector<std::string> targets{"instant", "mean"};
-
-template <class Enum>
-const std::string& name_of(const std::vector<std::string>& names, Enum value) {
-  return names[static_cast<std::size_t>(value)];
-}
-
-template <class Enum>
-void read(const ConfigTable& table, std::string_view key, const std::vector<std::string>& names,
-          Enum& value) {
-  const std::string name = table.choice_or(key, name_of(names, value), names);
-  value = static_cast<Enum>(std::find(names.begin(), names.end(), name) - names.begin());
-}
-
-void read(const ConfigTable& table, std::string_view key, Range range, double& value) {
-  value = table.number_or(key, value, range);
-}
-
-void read(const ConfigTable& table, std::string_view key, std::int64_t low, std::size_t& value) {
-  value = static_cast<std::size_t>(table.integer_or(key, static_cast<std::int64_t>(value), low, many));
-}
-
-void read(const ConfigTable& table, std::string_view key, bool& value) {
-  value = table.boolean_or(key, value);
-}
-
-/// A plan before its stages are known: `stage` is what they start from.
-struct Draft {
-  TrainingPlan plan;
-  StagePlan stage;
-};
-
-/// The paper's settings for Burgers' equation; its other experiments say where they differ.
-Draft paper_recipe() { return {}; }
-
-/// Symmetry, errors counted as the tables count them, many small batches at a higher learning rate and no
-/// noise: a better closure in a hundredth of the time.
-Draft fast_recipe() {
-  Draft draft;
-  draft.plan.recipe = "fast";
-  draft.plan.held.hold = Hold::linear;
-  draft.plan.normalisation = Scaling::per_mode;
-  draft.plan.select = Selection::rollout;
-  draft.stage.loss_weights = LossWeights::relative;
-  draft.stage.optimiser = OptimiserKind::soap;
-  draft.stage.steps = 16000;
-  draft.stage.batch = 32;
-  draft.stage.max_lr = 4e-3;
-  draft.stage.noise = 0;
-  draft.stage.augmentation = true;
-  draft.stage.clip = 1;
-  return draft;
-}
-
 void read_stage(const ConfigTable& table, StagePlan& stage) {
-  read(table, "loss", losses, stage.loss);
-  read(table, "rollout_steps", 1, stage.rollout_steps);
-  read(table, "rollout_form", rollout_forms, stage.rollout_form);
-  read(table, "loss_weights", weightings, stage.loss_weights);
-  read(table, "optimiser", optimisers, stage.optimiser);
-  read(table, "steps", 1, stage.steps);
-  read(table, "batch", 1, stage.batch);
-  read(table, "max_lr", positive, stage.max_lr);
-  read(table, "warmup_fraction", fraction, stage.warmup_fraction);
-  read(table, "div_factor", positive, stage.div_factor);
-  read(table, "final_div_factor", positive, stage.final_div_factor);
-  read(table, "cycle_momentum", stage.cycle_momentum);
-  read(table, "weight_decay", non_negative, stage.weight_decay);
-  read(table, "clip", non_negative, stage.clip);
-  read(table, "noise", non_negative, stage.noise);
-  read(table, "noise_from", fraction, stage.noise_from);
-  read(table, "noise_to", fraction, stage.noise_to);
-  read(table, "augmentation", stage.augmentation);
-  read(table, "window", 0, stage.window);
-  read(table, "horizon", non_negative, stage.horizon);
+  stage_settings().read(table, stage);
   // Noise and augmentation draw from one stream a sample, numbered in 32 bits.
   if (static_cast<double>(stage.steps) * static_cast<double>(stage.batch) > 4e9)
     table.fail("steps", fmt::format("{} steps of {} samples are more than 4 billion samples", stage.steps,
@@ -105,22 +25,8 @@ void read_stage(const ConfigTable& table, StagePlan& stage) {
 }
 
 void read_training(const ConfigTable& table, Draft& draft) {
-  if (table.has("recipe"))
-    draft = table.choice("recipe", {"paper", "fast"}) == "paper" ? paper_recipe() : fast_recipe();
-  TrainingPlan& plan = draft.plan;
-  read(table, "hold", holds, plan.held.hold);
-  read(table, "target", targets, plan.held.target);
-  read(table, "normalisation", scalings, plan.normalisation);
-  read(table, "precision", precisions, plan.precision);
-  read(table, "averaging", Range{0, 0.999999}, plan.averaging);
-  read(table, "select", selections, plan.select);
-  read(table, "validate_every", 1, plan.validate_every);
-  read(table, "validation_trajectories", 1, plan.validation_trajectories);
-  read(table, "validation_horizon", non_negative, plan.validation_horizon);
-  read(table, "checkpoint_every", 1, plan.checkpoint_every);
-  plan.seed =
-      static_cast<std::uint64_t>(table.integer_or("seed", static_cast<std::int64_t>(plan.seed), 0, many));
-  read(table, "memory", non_negative, plan.memory);
+  if (table.has("recipe")) draft = recipe(table.choice("recipe", recipe_names()));
+  training_settings().read(table, draft.plan);
   read_stage(table, draft.stage);
 }
 
@@ -147,7 +53,7 @@ void check(const StagePlan& stage, const HeldClosure& held, const DataPlan& data
 }
 
 TrainingPlan read_plan(const ConfigTable& experiment, const ConfigTable& model, const DataPlan& data) {
-  Draft draft = fast_recipe();
+  Draft draft = recipe("fast");
   const auto shared = experiment.table_if("training"), own = model.table_if("training");
   if (shared) read_training(*shared, draft);
   if (own) read_training(*own, draft);
@@ -183,7 +89,7 @@ void check_needs_no_equations(const TrainingPlan& plan, const System& system, co
     if (stage.loss != LossKind::closure)
       table.fail("",
                  fmt::format("{} data have no equations for the loss \"{}\"; the loss \"closure\" needs none",
-                             system.name(), name_of(losses, stage.loss)));
+                             system.name(), to_string(stage.loss)));
 }
 
 NetworkPlan read_network(const ConfigTable& experiment, const ConfigTable& table, const System& system,
@@ -193,11 +99,8 @@ NetworkPlan read_network(const ConfigTable& experiment, const ConfigTable& table
   shape.kind = layer_kind_from(table.string("kind"));
   shape.d_in = system.resolved_size();
   shape.d_out = system.closure_size();
-  shape.d_model = static_cast<std::size_t>(table.integer("d_model", 1, 4096));
-  shape.n_blocks = static_cast<std::size_t>(table.integer("blocks", 1, 64));
-  if (shape.kind == LayerKind::mamba)
-    shape.d_state = static_cast<std::size_t>(table.integer("d_state", 1, 1024));
-  else if (table.has("d_state"))
+  size_settings(shape.kind).read(table, shape);
+  if (shape.kind != LayerKind::mamba && table.has("d_state"))
     table.fail("d_state", "is a mamba's; a gru has none");
   validate(shape);
   plan.training = read_plan(experiment, table, data);
@@ -223,7 +126,8 @@ BaselinePlan read_baseline(const ConfigTable& table, const std::string& kind, co
   if (system.fourier_modes() == 0)
     table.fail("kind",
                fmt::format("{} is for Fourier modes (burgers, kdv), not for {}", kind, system.name()));
-  read(table, "quadrature", 2, plan.quadrature);
+  plan.quadrature = static_cast<std::size_t>(
+      table.integer_or("quadrature", static_cast<std::int64_t>(plan.quadrature), 2, many));
   const double nodes =
       std::pow(static_cast<double>(plan.quadrature), static_cast<double>(system.resolved_size()));
   if (nodes > 1e6)
@@ -234,7 +138,7 @@ BaselinePlan read_baseline(const ConfigTable& table, const std::string& kind, co
   for (const SplitPlan& split : data.splits)
     if (split.name == "test" || split.name == "ood") plan.horizon = std::max(plan.horizon, split.horizon);
   if (plan.horizon == 0) plan.horizon = data.splits.front().horizon;
-  read(table, "horizon", positive, plan.horizon);
+  plan.horizon = table.number_or("horizon", plan.horizon, positive);
   return plan;
 }
 
@@ -332,47 +236,8 @@ std::string model_file_name(const ModelPlan& plan) {
 }
 
 std::string to_text(const TrainingPlan& plan) {
-  std::string text;
-  const auto line = [&](std::string_view key, const auto& value) {
-    text += fmt::format("{} = {}\n", key, value);
-  };
-  const auto choice = [&](std::string_view key, std::string_view value) {
-    text += fmt::format("{} = \"{}\"\n", key, value);
-  };
-  choice("recipe", plan.recipe);
-  choice("hold", to_string(plan.held.hold));
-  choice("target", to_string(plan.held.target));
-  choice("normalisation", name_of(scalings, plan.normalisation));
-  choice("precision", name_of(precisions, plan.precision));
-  line("averaging", plan.averaging);
-  choice("select", name_of(selections, plan.select));
-  line("validate_every", plan.validate_every);
-  line("validation_trajectories", plan.validation_trajectories);
-  line("validation_horizon", plan.validation_horizon);
-  line("seed", plan.seed);
-  for (const StagePlan& stage : plan.stages) {
-    text += "[[stages]]\n";
-    choice("loss", name_of(losses, stage.loss));
-    line("rollout_steps", stage.rollout_steps);
-    choice("rollout_form", name_of(rollout_forms, stage.rollout_form));
-    choice("loss_weights", name_of(weightings, stage.loss_weights));
-    choice("optimiser", name_of(optimisers, stage.optimiser));
-    line("steps", stage.steps);
-    line("batch", stage.batch);
-    line("max_lr", stage.max_lr);
-    line("warmup_fraction", stage.warmup_fraction);
-    line("div_factor", stage.div_factor);
-    line("final_div_factor", stage.final_div_factor);
-    line("cycle_momentum", stage.cycle_momentum);
-    line("weight_decay", stage.weight_decay);
-    line("clip", stage.clip);
-    line("noise", stage.noise);
-    line("noise_from", stage.noise_from);
-    line("noise_to", stage.noise_to);
-    line("augmentation", stage.augmentation);
-    line("window", stage.window);
-    line("horizon", stage.horizon);
-  }
+  std::string text = training_settings().text(plan);
+  for (const StagePlan& stage : plan.stages) text += "[[stages]]\n" + stage_settings().text(stage);
   return text;
 }
 
