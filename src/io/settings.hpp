@@ -90,6 +90,17 @@ class SettingTable {
         [](bool value) { return setting_text(value); }, {});
   }
 
+  template <class Member>
+  SettingTable& string(std::string key, Member member, std::string values, std::string meaning,
+                       SettingOptions options = {}) {
+    return add(
+        std::move(key), std::move(values), std::move(meaning), member,
+        [](const ConfigTable& table, const std::string& name, std::string& value) {
+          value = table.string_or(name, value);
+        },
+        [](const std::string& value) { return setting_text(value); }, options);
+  }
+
   /// The names of an enum's values in their order, or the strings themselves.
   template <class Member>
   SettingTable& choice(std::string key, Member member, const std::vector<std::string>& names,

@@ -21,6 +21,7 @@ constexpr std::size_t worth_threads = 1 << 17, worth_threads_noisy = 1 << 13;
 TrainingData::TrainingData(const DataSplit& split, Target target, std::size_t times, double budget)
     : split_(&split),
       target_(target),
+      trajectories_(split.trajectories()),
       times_(times),
       d_(split.resolved_size()),
       c_(split.closure_size()),
@@ -38,6 +39,18 @@ TrainingData::TrainingData(const DataSplit& split, Target target, std::size_t ti
       split.read_closure_mean(i, 0, times_ - 1, out);
   }
 }
+
+TrainingData::TrainingData(Target target, std::size_t trajectories, std::vector<double> resolved,
+                           std::vector<double> closure, std::size_t d, std::size_t c)
+    : split_(nullptr),
+      target_(target),
+      trajectories_(trajectories),
+      times_(resolved.size() / (trajectories * d)),
+      d_(d),
+      c_(c),
+      in_memory_(true),
+      resolved_(std::move(resolved)),
+      closure_(std::move(closure)) {}
 
 std::size_t TrainingData::starts(SampleShape shape) const {
   const std::size_t by_states = times_ + 1 - shape.states;

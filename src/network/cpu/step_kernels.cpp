@@ -200,7 +200,7 @@ HWY_INLINE void scan_step(T* g, T* state, const T* x, const T* z, const T* delta
   }
 }
 
-/// h ← h + Mamba(u)
+/// u ← Mamba(u)
 template <class T, std::size_t S>
 HWY_INLINE void mamba_step(const PackedNetwork<T>& n, const PackedMamba<T>& w, const Scratch<T>& a, T* state,
                            std::size_t state_stride) {
