@@ -15,6 +15,7 @@
 #include <optional>
 #include <thread>
 
+#include "baselines/registry.hpp"
 #include "io/atomic_file.hpp"
 #include "io/standard_streams.hpp"
 #include "rollout/open_model.hpp"
@@ -100,20 +101,19 @@ class Study {
       throw UsageError("{}: has no [data.test] and no [data.ood] to roll the models out on", file);
     for (const ModelPlan& model : experiment_.models) {
       if (model.file) check_trained_model(*model.file, experiment_);
-      if (model.kind == "linear_memory" || model.kind == "cubic_memory") check_reach(model);
+      if (model.baseline) check_reach(model);
       if (model.network && model.network->training.select != Selection::last && !has_split("validation"))
         throw UsageError("{}: has no [data.validation] to select the weights of {} by; say select = \"last\"",
                          file, model.name);
     }
   }
 
-  void check_reach(const ModelPlan& kernel) const {
+  void check_reach(const ModelPlan& model) const {
+    const auto reach = model.baseline->reach();
     for (const SplitPlan& split : experiment_.data.splits)
-      if ((split.name == "test" || split.name == "ood") &&
-          split.horizon > kernel.baseline->horizon * (1 + 1e-9))
+      if (reach && (split.name == "test" || split.name == "ood") && split.horizon > *reach * (1 + 1e-9))
         throw UsageError("{}: {} reaches to t = {:g}, [data.{}] to {:g}; give it a longer horizon",
-                         experiment_.config.file(), kernel.name, kernel.baseline->horizon, split.name,
-                         split.horizon);
+                         experiment_.config.file(), model.name, *reach, split.name, split.horizon);
   }
 
   void make_folders() const {

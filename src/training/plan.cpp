@@ -8,13 +8,12 @@
 #include <mac/training_plan.hpp>
 #include <set>
 
+#include "baselines/registry.hpp"
 #include "training/settings.hpp"
 
 namespace mac {
 
 namespace {
-
-constexpr std::int64_t many = 1'000'000'000;
 
 void read_stage(const ConfigTable& table, StagePlan& stage) {
   stage_settings().read(table, stage);
@@ -52,6 +51,16 @@ void check(const StagePlan& stage, const HeldClosure& held, const DataPlan& data
                fmt::format("a sequence of {} times has no room for {} step(s) ahead", length, ahead));
 }
 
+/// The file of a model; a relative path begins in the folder of the experiment.
+std::string model_path(const ConfigTable& table, std::string_view key,
+                       const std::vector<std::string>& extensions) {
+  const std::filesystem::path file = table.string(key);
+  if (std::ranges::find(extensions, file.extension().string()) == extensions.end())
+    table.fail(key, fmt::format("is \"{}\", expected a model: NAME.safetensors{}", file.string(),
+                                extensions.size() > 1 ? ", or the NAME.h5 of a baseline" : ""));
+  return (std::filesystem::path(table.file()).parent_path() / file).lexically_normal().string();
+}
+
 TrainingPlan read_plan(const ConfigTable& experiment, const ConfigTable& model, const DataPlan& data) {
   Draft draft = recipe("fast");
   const auto shared = experiment.table_if("training"), own = model.table_if("training");
@@ -72,6 +81,11 @@ TrainingPlan read_plan(const ConfigTable& experiment, const ConfigTable& model, 
     check(stage, draft.plan.held, data, table);
     draft.plan.stages.push_back(stage);
   }
+  if (draft.plan.patience > 0 && draft.plan.select == Selection::last)
+    (own && own->has("patience") ? *own : *shared)
+        .fail("patience", "counts validations, and there are none with select = \"last\"");
+  if (!draft.plan.init.empty())
+    draft.plan.init_file = model_path(own && own->has("init") ? *own : *shared, "init", {".safetensors"});
   if (stages.empty()) {
     check(draft.stage, draft.plan.held, data, own ? *own : shared ? *shared : model);
     draft.plan.stages.push_back(draft.stage);
@@ -108,40 +122,6 @@ NetworkPlan read_network(const ConfigTable& experiment, const ConfigTable& table
   return plan;
 }
 
-BaselinePlan read_baseline(const ConfigTable& table, const std::string& kind, const System& system,
-                           const DataPlan& data) {
-  BaselinePlan plan;
-  if (kind == "wilks" || kind == "polynomial") {
-    const auto symmetries = system.symmetries();
-    if (std::ranges::none_of(symmetries, [](const Symmetry& symmetry) {
-          return symmetry.kind == Symmetry::Kind::cyclic_shift;
-        }))
-      table.fail("kind",
-                 fmt::format("{} is for a ring of variables (lorenz96), not for {}", kind, system.name()));
-    if (std::ranges::none_of(data.splits, [](const SplitPlan& split) { return split.name == "train"; }))
-      table.fail("", fmt::format("{} is fitted to a [data.train]", kind));
-    if (kind == "wilks") plan.seed = static_cast<std::uint64_t>(table.integer_or("seed", 0, 0, many));
-    return plan;
-  }
-  if (system.fourier_modes() == 0)
-    table.fail("kind",
-               fmt::format("{} is for Fourier modes (burgers, kdv), not for {}", kind, system.name()));
-  plan.quadrature = static_cast<std::size_t>(
-      table.integer_or("quadrature", static_cast<std::int64_t>(plan.quadrature), 2, many));
-  const double nodes =
-      std::pow(static_cast<double>(plan.quadrature), static_cast<double>(system.resolved_size()));
-  if (nodes > 1e6)
-    table.fail(
-        "quadrature",
-        fmt::format("{} points in each of {} variables are {:.3g} trajectories, expected at most a million",
-                    plan.quadrature, system.resolved_size(), nodes));
-  for (const SplitPlan& split : data.splits)
-    if (split.name == "test" || split.name == "ood") plan.horizon = std::max(plan.horizon, split.horizon);
-  if (plan.horizon == 0) plan.horizon = data.splits.front().horizon;
-  plan.horizon = table.number_or("horizon", plan.horizon, positive);
-  return plan;
-}
-
 /// Names that tables, figures and files of a study give to the models every study has.
 bool is_reserved(const std::string& name) {
   return name == "markov" || name == "exact" || name.starts_with("exact_");
@@ -161,27 +141,20 @@ bool is_file_name(const std::string& name) {
   });
 }
 
-/// A model that is trained already; a relative path begins in the folder of the experiment.
+/// A model that is trained already.
 std::string read_file(const ConfigTable& table) {
   for (const char* key : {"kind", "training"})
     if (table.has(key)) table.fail(key, "a model with a file is trained already: its file says the rest");
-  const std::filesystem::path file = table.string("file");
-  if (file.extension() != ".safetensors" && file.extension() != ".h5")
-    table.fail("file",
-               fmt::format("is \"{}\", expected a model: NAME.safetensors, or the NAME.h5 of a baseline",
-                           file.string()));
-  return (std::filesystem::path(table.file()).parent_path() / file).lexically_normal().string();
+  return model_path(table, "file", {".safetensors", ".h5"});
 }
 
-/// The one place that knows the kinds of models.
 ModelPlan read_model(const ConfigTable& experiment, const ConfigTable& table, const System& system,
                      const DataPlan& data) {
   ModelPlan model;
   if (table.has("file")) model.file = read_file(table);
-  model.kind =
-      model.file
-          ? "file"
-          : table.choice("kind", {"mamba", "gru", "wilks", "polynomial", "linear_memory", "cubic_memory"});
+  std::vector<std::string> kinds{"mamba", "gru"};
+  for (const BaselineKind& kind : baseline_kinds()) kinds.push_back(kind.name);
+  model.kind = model.file ? "file" : table.choice("kind", kinds);
   model.name =
       table.string_or("name", model.file ? std::filesystem::path(*model.file).stem().string() : model.kind);
   if (!is_file_name(model.name))
@@ -192,10 +165,11 @@ ModelPlan read_model(const ConfigTable& experiment, const ConfigTable& table, co
                                    "exact_...); say another name",
                                    model.name));
   if (model.file) return model;
-  if (model.kind == "mamba" || model.kind == "gru")
-    model.network = read_network(experiment, table, system, data);
+  const auto baseline = std::ranges::find(baseline_kinds(), model.kind, &BaselineKind::name);
+  if (baseline != baseline_kinds().end())
+    model.baseline = baseline->read(table, system, data);
   else
-    model.baseline = read_baseline(table, model.kind, system, data);
+    model.network = read_network(experiment, table, system, data);
   return model;
 }
 

@@ -64,6 +64,11 @@ const SettingTable<TrainingPlan>& training_settings() {
     t.choice("normalisation", &Plan::normalisation, scalings,
              "scales from the training data: each component by its largest value, each by mean and standard "
              "deviation, or one scale for what the symmetries mix");
+    t.string(
+        "init", &Plan::init, "a file",
+        "a network (`.safetensors`, seen from the folder of the experiment) whose weights training starts "
+        "from, instead of random ones",
+        {.in_text = InText::if_changed});
     t.choice("precision", &Plan::precision, precisions, "of the weights, in training and in the file");
     t.number("averaging", &Plan::averaging, {0, 0.999999},
              "decay of an exponential average of the weights, which becomes the model; 0: none");
@@ -75,6 +80,9 @@ const SettingTable<TrainingPlan>& training_settings() {
               "pieces of validation data at each");
     t.number("validation_horizon", &Plan::validation_horizon, non_negative,
              "length of a validation rollout; 0: as long as the sequences trained on");
+    t.integer("patience", &Plan::patience, {0},
+              "validations without a better one after which a stage ends; 0: never",
+              {.in_text = InText::if_changed});
     t.integer("checkpoint_every", &Plan::checkpoint_every, {1}, "steps between checkpoints", changes_nothing);
     t.integer("seed", &Plan::seed, {0}, "of weights, batches, noise and augmentation");
     t.number("memory", &Plan::memory, non_negative,

@@ -146,6 +146,27 @@ TEST(TrainingPlan, SaysItselfAsTheFilesOfTheZooDo) {
   EXPECT_EQ(files, 16u);
 }
 
+TEST(TrainingPlan, SaysNewerSettingsOnlyWhereTheyAreSet) {
+  const std::string text = to_text(plan_of(mamba + "[training]\ninit = 'a.safetensors'\npatience = 3\n"));
+  EXPECT_NE(text.find("\ninit = \"a.safetensors\"\n"), std::string::npos);
+  EXPECT_NE(text.find("\npatience = 3\n"), std::string::npos);
+  EXPECT_EQ(to_text(plan_of(mamba)).find("patience"), std::string::npos);
+}
+
+TEST(TrainingPlan, FindsTheStartingWeightsBesideTheExperiment) {
+  const Experiment experiment = Experiment::parse(
+      head + mamba + "[training]\ninit = '../zoo/a.safetensors'\n", "studies/burgers/test.toml");
+  EXPECT_EQ(experiment.models.at(0).network->training.init_file, "studies/zoo/a.safetensors");
+  EXPECT_NE(complaint(mamba + "[training]\ninit = 'a.h5'\n").find("training.init: is \"a.h5\""),
+            std::string::npos);
+}
+
+TEST(TrainingPlan, HasNoPatienceWithoutValidations) {
+  EXPECT_NE(
+      complaint(mamba + "[training]\npatience = 3\nselect = 'last'\n").find("training.patience: counts"),
+      std::string::npos);
+}
+
 TEST(TrainingPlan, KnowsTheKeyThatWasMeant) {
   EXPECT_NE(complaint(mamba + "[training]\nvalidate_evry = 5\n").find("did you mean \"validate_every\""),
             std::string::npos);
