@@ -4,7 +4,7 @@
 
 #include <span>
 
-#include "io/content_hash.hpp"
+#include "io/xxh64.hpp"
 
 namespace mac {
 

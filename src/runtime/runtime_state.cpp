@@ -6,7 +6,7 @@
 #include <mac/held_rk4.hpp>
 #include <type_traits>
 
-#include "io/content_hash.hpp"
+#include "io/xxh64.hpp"
 #include "network/cpu/aligned.hpp"
 
 namespace mac {

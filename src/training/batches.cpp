@@ -107,7 +107,7 @@ std::vector<Window> draw_windows(const TrainingData& data, SampleShape shape, st
 }
 
 double noise_at(const StagePlan& stage, std::size_t step) {
-  // The paper's schedule: noise for from * S < s <= to * S, steps counted from 1.
+  // Paper, Noise Injection (apdx_noise_injection): for from * S < s <= to * S, steps counted from 1.
   const double s = static_cast<double>(step + 1), all = static_cast<double>(stage.steps);
   return s > stage.noise_from * all && s <= stage.noise_to * all ? stage.noise : 0;
 }

@@ -8,8 +8,8 @@
 #include <span>
 
 #include "io/atomic_file.hpp"
-#include "io/content_hash.hpp"
 #include "io/standard_streams.hpp"
+#include "io/xxh64.hpp"
 
 namespace mac {
 

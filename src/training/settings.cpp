@@ -15,7 +15,8 @@ const std::vector<std::string> precisions{"float32", "float64"};
 const std::vector<std::string> holds{"zero", "linear"};
 const std::vector<std::string> targets{"instant", "mean"};
 
-/// The paper's settings for Burgers' equation; its other experiments say where they differ.
+/// The paper's settings for Burgers' equation (tab_burgers_training_hyperparameters); its other experiments say
+/// where they differ.
 Draft paper_recipe() { return {}; }
 
 /// Symmetry, errors counted as the tables count them, many small batches at a higher learning rate and no

@@ -1,5 +1,5 @@
-// How long a training of several stages will take: a step of one may cost a hundred of another, so that each has
-// a pace of its own, as it was measured.
+// How long a training of several stages will take: a step of one may cost a hundred of another, so that each
+// has a pace of its own, as it was measured.
 #pragma once
 
 #include <algorithm>

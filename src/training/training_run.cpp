@@ -8,8 +8,8 @@
 #include <mac/error.hpp>
 #include <span>
 
-#include "io/content_hash.hpp"
 #include "io/number_text.hpp"
+#include "io/xxh64.hpp"
 
 namespace mac {
 
