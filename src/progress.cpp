@@ -98,10 +98,17 @@ void Progress::note(std::string text) {
   note_ = std::move(text);
 }
 
+void Progress::expect(double seconds, bool at_least) {
+  const std::lock_guard lock(mutex_);
+  left_ = (at_least ? "> " : "") + human_duration(seconds);
+}
+
 void Progress::draw(Clock::time_point now) {
   const double elapsed = std::chrono::duration<double>(now - start_).count();
   const double fraction = static_cast<double>(done_) / static_cast<double>(total_);
-  const std::string left = done_ > 0 ? human_duration(elapsed * (1 - fraction) / fraction) : "?";
+  const std::string left = !left_.empty() ? left_
+                           : done_ > 0    ? human_duration(elapsed * (1 - fraction) / fraction)
+                                          : "?";
   std::string line = fmt::format("{}: {}/{} ({:.0f} %), {} left{}{}", label_, done_, total_, 100 * fraction,
                                  left, note_.empty() ? "" : ", ", note_);
   if (terminal_)

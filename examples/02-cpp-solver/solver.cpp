@@ -1,10 +1,9 @@
 // Burgers' equation u_t = -(u^2/2)_x + nu u_xx on [0, 2 pi), nu = 0.1, reduced to the Fourier modes 1..3:
 //
-//   d theta_k/dt = -ik/2 sum_{p+q=k, |p|,|q|<=3} theta_p theta_q - nu k^2 theta_k + C_k,   theta = phi + i
-//   psi
+//   d theta_k/dt = -ik/2 sum_{p+q=k, |p|,|q|<=3} theta_p theta_q - nu k^2 theta_k + C_k
 //
-// from u = sin x to t = 2 by classical RK4, once without the closure C and once with the one in the model
-// file, against the exact solution (Cole-Hopf).
+// with theta = phi + i psi, from u = sin x to t = 2 by classical RK4, once without the closure C and once
+// with the one in the model file, against the exact solution (Cole-Hopf).
 #include <cmath>
 #include <complex>
 #include <cstdio>

@@ -21,13 +21,15 @@ class Progress {
   void advance(std::size_t count = 1);
   /// Text after the numbers ("loss 1.2e-3").
   void note(std::string text);
+  /// Seconds left, for who knows better than the pace so far; `at_least`: and more, nobody knows how much.
+  void expect(double seconds, bool at_least);
 
  private:
   using Clock = std::chrono::steady_clock;
   void draw(Clock::time_point now);
 
   std::mutex mutex_;
-  std::string label_, note_;
+  std::string label_, note_, left_;
   std::size_t done_ = 0, total_;
   bool quiet_, terminal_, drawn_ = false;
   Clock::time_point start_, next_draw_;

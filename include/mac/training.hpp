@@ -19,6 +19,7 @@ struct TrainOptions {
   bool quiet = false;
   bool resume = false;  // go on from the checkpoint beside the model, if there is one
   Device device = Device::cpu;
+  bool json_lines = false;  // the history as JSON lines, too
 };
 
 /// The files of a training whose result is `model` ("runs/mac.safetensors").
@@ -26,6 +27,7 @@ struct TrainingFiles {
   explicit TrainingFiles(const std::string& model);
   std::string model;
   std::string history;              // runs/mac.history.csv
+  std::string history_lines;        // runs/mac.history.jsonl, if it is asked for
   std::string checkpoint;           // runs/mac.checkpoint.safetensors, while training is not finished
   std::string previous_checkpoint;  // the one before
 };
@@ -35,6 +37,7 @@ struct TrainingResult {
   std::size_t best_step = 0;    // steps after which the model's weights were taken
   double best_validation = 0;   // as plan.select measures it; NaN where nothing is measured
   double seconds_per_step = 0;  // of this process
+  std::size_t steps = 0;        // that were taken: fewer than planned where `patience` ended a stage
 };
 
 /// Trains a network of the experiment and writes its files. The same plan, seed and data give the same bytes

@@ -5,6 +5,7 @@
 #include <mac/hold.hpp>
 #include <mac/network.hpp>
 #include <mac/precision.hpp>
+#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -74,11 +75,14 @@ struct TrainingPlan {
   HeldClosure held;
   Scaling normalisation = Scaling::max_abs;
   Precision precision = Precision::float32;
-  double averaging = 0;  // decay of the exponential average of the weights; 0: none
+  std::string init;  // model whose weights training starts from, as the experiment names it; empty: random
+  std::string init_file;  // the same, as seen from here
+  double averaging = 0;   // decay of the exponential average of the weights; 0: none
   Selection select = Selection::loss;
   std::size_t validate_every = 500;
   std::size_t validation_trajectories = 50;
   double validation_horizon = 0;  // length of a validation rollout; 0: as long as the trajectories trained on
+  std::size_t patience = 0;       // validations without a better one after which a stage ends; 0: never
   std::size_t checkpoint_every = 1000;
   std::uint64_t seed = 0;
   double memory = 1;  // GB of training data kept in memory (a device's own); more is read as needed
@@ -93,19 +97,15 @@ struct NetworkPlan {
   TrainingPlan training;
 };
 
-/// A closure of mac/baselines.hpp: what fitting or computing it needs to know.
-struct BaselinePlan {
-  std::uint64_t seed = 0;      // wilks: of its noise
-  std::size_t quadrature = 3;  // memory kernels: points per resolved variable
-  double horizon = 0;          // memory kernels: how far they reach
-};
+/// A closure of mac/baselines.hpp as its kind has read it (src/baselines/registry.hpp).
+class BaselinePlan;
 
-/// One entry of [[models]]. Exactly one of the optional plans is there; `kind` says which.
+/// One entry of [[models]]: exactly one of network, baseline and file; `kind` says which.
 struct ModelPlan {
   std::string name;
-  std::string kind;  // "mamba", "gru"; "wilks", "polynomial", "linear_memory", "cubic_memory"; "file"
+  std::string kind;  // of network or baseline ("mamba", "wilks"), or "file"
   std::optional<NetworkPlan> network;
-  std::optional<BaselinePlan> baseline;
+  std::shared_ptr<const BaselinePlan> baseline;
   /// A model that is trained already: its file, as seen from the experiment's folder. Whether it is there and
   /// fits the data is known only when it is used (rollout/open_model.hpp).
   std::optional<std::string> file = std::nullopt;

@@ -25,6 +25,20 @@ inline void require_ring(const System& system, std::string_view model) {
                      system.name());
 }
 
+/// The same for an entry of [[models]], which is fitted to the train split.
+inline void require_ring(const ConfigTable& table, const System& system, const DataPlan& data,
+                         std::string_view kind) {
+  const auto is_shift = [](const Symmetry& symmetry) {
+    return symmetry.kind == Symmetry::Kind::cyclic_shift;
+  };
+  const auto symmetries = system.symmetries();
+  if (std::ranges::none_of(symmetries, is_shift))
+    table.fail("kind",
+               fmt::format("{} is for a ring of variables (lorenz96), not for {}", kind, system.name()));
+  if (std::ranges::find(data.splits, "train", &SplitPlan::name) == data.splits.end())
+    table.fail("", fmt::format("{} is fitted to a [data.train]", kind));
+}
+
 /// UsageError unless the split is saved at the step the model was fitted at.
 inline void require_step(const DataSplit& split, double step, std::string_view model) {
   const double dt = (split.time().back() - split.time().front()) / static_cast<double>(split.times() - 1);

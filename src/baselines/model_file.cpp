@@ -5,6 +5,7 @@
 #include <mac/baselines.hpp>
 #include <mac/error.hpp>
 
+#include "baselines/registry.hpp"
 #include "io/input_file.hpp"
 
 namespace mac {
@@ -46,10 +47,8 @@ std::unique_ptr<ClosureModel> load_baseline(const std::string& path, const Syste
     kind = file.string_attribute("/", "baseline");
     if (name.empty()) name = file.string_attribute("/", "model");
   }
-  if (kind == "wilks") return make_wilks(load_wilks(path), std::move(name));
-  if (kind == "polynomial") return make_polynomial(load_polynomial(path), std::move(name));
-  if (kind == "memory_kernel")
-    return make_memory_model(std::make_shared<MemoryKernel>(load_memory_kernel(path)), std::move(name));
+  for (const BaselineKind& known : baseline_kinds())
+    if (known.file_kind == kind) return known.load(path, std::move(name));
   throw Error("{}: holds a model of kind {}, which this version does not know", path, kind);
 }
 

@@ -7,6 +7,7 @@
 
 #include "baselines/cyclic.hpp"
 #include "baselines/model_file.hpp"
+#include "baselines/registry.hpp"
 
 namespace mac {
 
@@ -105,6 +106,36 @@ PolynomialFit load_polynomial(const std::string& path) {
   fit.r_squared = file.number_attribute("/", "r_squared");
   fit.step = file.number_attribute("/", "step");
   return fit;
+}
+
+namespace {
+
+class PolynomialPlan final : public BaselinePlan {
+ public:
+  static std::shared_ptr<const BaselinePlan> read(const ConfigTable& table, const System& system,
+                                                  const DataPlan& data) {
+    require_ring(table, system, data, kind);
+    return std::make_shared<PolynomialPlan>();
+  }
+
+  std::string train(const BaselineWork& work) const override {
+    const PolynomialFit fit = fit_polynomial(work.data);
+    save_polynomial(fit, work.experiment, work.path, work.name);
+    return fmt::format("{} coefficients, R2 {:.3f}", fit.coefficients.size(), fit.r_squared);
+  }
+};
+
+}  // namespace
+
+BaselineKind polynomial_baseline() {
+  return {.name = kind,
+          .file_kind = kind,
+          .description = "A polynomial of each variable and its neighbours, for a ring (`lorenz96`).",
+          .settings = "",
+          .read = PolynomialPlan::read,
+          .load = [](const std::string& path, std::string name) {
+            return make_polynomial(load_polynomial(path), std::move(name));
+          }};
 }
 
 }  // namespace mac

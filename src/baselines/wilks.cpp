@@ -6,6 +6,8 @@
 // e_k = 0 at the start, held over each step with the polynomial. The coefficients are least squares over all
 // k and all times of the training split, sigma is the residual's standard deviation and phi its
 // autocorrelation at a lag of one step.
+#include <fmt/ranges.h>
+
 #include <algorithm>
 #include <cmath>
 #include <mac/baselines.hpp>
@@ -13,6 +15,8 @@
 
 #include "baselines/cyclic.hpp"
 #include "baselines/model_file.hpp"
+#include "baselines/registry.hpp"
+#include "io/settings.hpp"
 
 namespace mac {
 
@@ -140,6 +144,47 @@ WilksFit load_wilks(const std::string& path) {
   if (!(std::abs(fit.phi) <= 1)) throw Error("{}: attribute \"phi\" is {}, expected -1 to 1", path, fit.phi);
   if (!(fit.sigma >= 0)) throw Error("{}: attribute \"sigma\" is {}, expected >= 0", path, fit.sigma);
   return fit;
+}
+
+namespace {
+
+class WilksPlan final : public BaselinePlan {
+ public:
+  std::uint64_t seed = 0;
+
+  static const SettingTable<WilksPlan>& settings() {
+    static const SettingTable<WilksPlan> table =
+        SettingTable<WilksPlan>().integer("seed", &WilksPlan::seed, {0}, "of its noise");
+    return table;
+  }
+
+  static std::shared_ptr<const BaselinePlan> read(const ConfigTable& table, const System& system,
+                                                  const DataPlan& data) {
+    require_ring(table, system, data, kind);
+    auto plan = std::make_shared<WilksPlan>();
+    settings().read(table, *plan);
+    return plan;
+  }
+
+  std::string train(const BaselineWork& work) const override {
+    const WilksFit fit = fit_wilks(work.data, seed);
+    save_wilks(fit, work.experiment, work.path, work.name);
+    return fmt::format("coefficients {:.4g}, R2 {:.3f}, sigma {:.3f}, phi {:.3f}",
+                       fmt::join(fit.coefficients, " "), fit.r_squared, fit.sigma, fit.phi);
+  }
+};
+
+}  // namespace
+
+BaselineKind wilks_baseline() {
+  return {.name = kind,
+          .file_kind = kind,
+          .description = "A polynomial of each variable and red noise, for a ring of variables (`lorenz96`).",
+          .settings = markdown<WilksPlan>(WilksPlan::settings(), {{"Default", WilksPlan{}}}),
+          .read = WilksPlan::read,
+          .load = [](const std::string& path, std::string name) {
+            return make_wilks(load_wilks(path), std::move(name));
+          }};
 }
 
 }  // namespace mac

@@ -11,6 +11,7 @@
 #include "cli/commands.hpp"
 #include "network/benchmark.hpp"
 #include "parallel/thread_count.hpp"
+#include "training/settings.hpp"
 
 namespace mac::cli {
 
@@ -25,12 +26,13 @@ struct Options {
   std::size_t batch = 0;  // 0: 1 for a step, 96 for training
   std::size_t length = 101;
   std::string device = "cpu";
+  std::string recipe = "fast";
   std::size_t models = 1;
   std::size_t rollout_steps = 0;
   bool autoregressive = false;
 };
 
-/// The device's work includes the reduced equations, the loss and AdamW.
+/// A training iteration on the device is that of mac train: batch, loss, gradient and the optimiser's step.
 void run_on_device(const Options& options) {
   const NetworkShape shape = paper_network(options.system, layer_kind_from(options.kind));
   const auto system =
@@ -40,10 +42,14 @@ void run_on_device(const Options& options) {
           .system;
   const bool step = options.work == "step";
   const std::size_t batch = options.batch ? options.batch : step ? 1 : 96;
-  const auto [timing, gigabytes] =
-      step ? time_step_on_device(*system, shape, batch)
-           : time_training_on_device(*system, shape, {batch, options.length}, options.models,
-                                     options.rollout_steps, options.autoregressive);
+  const auto [timing, gigabytes] = step ? time_step_on_device(*system, shape, batch)
+                                        : time_training_on_device(*system, shape,
+                                                                  {.recipe = options.recipe,
+                                                                   .batch = batch,
+                                                                   .length = options.length,
+                                                                   .models = options.models,
+                                                                   .rollout_steps = options.rollout_steps,
+                                                                   .autoregressive = options.autoregressive});
   nlohmann::json result = {{"work", options.work},    {"system", options.system},
                            {"kind", options.kind},    {"device", "cuda"},
                            {"batch", batch},          {"parameters", parameter_count(shape)},
@@ -53,6 +59,7 @@ void run_on_device(const Options& options) {
     result["trajectory_steps_per_second"] = static_cast<double>(batch) / timing.median_seconds;
   } else {
     result["length"] = options.length;
+    result["recipe"] = options.recipe;
     result["models"] = options.models;
     result["rollout_steps"] = options.rollout_steps;
     result["autoregressive"] = options.autoregressive;
@@ -147,6 +154,9 @@ void add_bench(CLI::App& program) {
   command->add_option("--device", options->device, "Where: cpu or cuda")
       ->check(CLI::IsMember({"cpu", "cuda"}))
       ->capture_default_str();
+  command->add_option("--recipe", options->recipe, "cuda: train as this recipe of [training] does")
+      ->check(CLI::IsMember(recipe_names()))
+      ->capture_default_str();
   command->add_option("--models", options->models, "cuda: models trained at once")
       ->check(CLI::Range(1, 1000))
       ->type_name("N")
@@ -164,9 +174,10 @@ void add_bench(CLI::App& program) {
       if (setting != value && command->count(option) > 0)
         throw UsageError("{}: applies to {} only", option, value);
     };
-    for (const char* option : {"--length", "--models", "--rollout-steps"})
+    for (const char* option : {"--length", "--recipe", "--models", "--rollout-steps"})
       only_for(options->work, "train", option);
-    for (const char* option : {"--models", "--rollout-steps"}) only_for(options->device, "cuda", option);
+    for (const char* option : {"--recipe", "--models", "--rollout-steps"})
+      only_for(options->device, "cuda", option);
     only_for(options->device, "cpu", "--precision");
     if (options->device == "cuda") return run_on_device(*options);
     precision_from(options->precision) == Precision::float32 ? run<float>(*options) : run<double>(*options);

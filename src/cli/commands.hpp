@@ -3,6 +3,8 @@
 
 #include <CLI/CLI.hpp>
 #include <nlohmann/json_fwd.hpp>
+#include <string>
+#include <vector>
 
 #include "evaluation/verdict.hpp"
 
@@ -35,6 +37,9 @@ void write_text(const std::string& path, const std::string& text);
 
 /// The seeds of "0:5": 0, 1, 2, 3, 4. Throws UsageError for anything else.
 std::vector<std::uint64_t> seed_range(const std::string& text);
+
+/// The settings of an experiment as tables in Markdown: docs/experiments.md has them word for word.
+std::string settings_reference();
 
 // Each adds its command to the program; the command runs when it is chosen.
 void add_generate(CLI::App& program);

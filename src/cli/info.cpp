@@ -206,6 +206,7 @@ void add_info(CLI::App& program) {
   struct Options {
     Common common;
     std::string file, card;
+    bool settings = false;
   };
   const auto options = std::make_shared<Options>();
   CLI::App* command = program.add_subcommand("info", "Say what a file is and how it was made");
@@ -213,9 +214,9 @@ void add_info(CLI::App& program) {
       "Examples:\n"
       "  mac info model.safetensors\n"
       "  mac info data.h5 --json -\n"
-      "  mac info zoo/burgers-mac.safetensors --card results/burgers.json > zoo/burgers-mac.md");
+      "  mac info zoo/burgers-mac.safetensors --card results/burgers.json > zoo/burgers-mac.md\n"
+      "  mac info --settings");
   command->add_option("file", options->file, "A network, or an HDF5 file of mac (data, rollout, ...)")
-      ->required()
       ->type_name("FILE");
   add_common(*command, options->common, true);
   command
@@ -223,7 +224,16 @@ void add_info(CLI::App& program) {
                    "Write the card of a network (Markdown) with its errors from these metrics")
       ->excludes("--json")
       ->type_name("METRICS");
+  command
+      ->add_flag("--settings", options->settings,
+                 "Instead of a file: the settings of an experiment with their defaults (Markdown)")
+      ->excludes("--card", "--json", "file");
   command->callback([options] {
+    if (options->settings) {
+      fmt::print("{}", settings_reference());
+      return;
+    }
+    if (options->file.empty()) throw UsageError("file is required");
     if (!options->card.empty()) {
       const std::string name = std::filesystem::path(options->file).filename().string();
       fmt::print("{}", model_card(load_model(options->file), name, read_metrics(options->card)));

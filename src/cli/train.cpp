@@ -27,6 +27,7 @@ struct TrainRequest {
   std::string seeds;
   bool resume = false;
   std::string device = "cpu";
+  std::string log;
 };
 
 std::vector<ModelPlan> chosen_models(const Experiment& experiment, const TrainRequest& request) {
@@ -44,7 +45,7 @@ std::vector<ModelPlan> chosen_models(const Experiment& experiment, const TrainRe
 }
 
 void print(const std::string& path, const TrainingPlan& plan, const TrainingResult& result) {
-  fmt::print("{}: {} steps of {:.3g} s", path, plan.steps(), result.seconds_per_step);
+  fmt::print("{}: {} steps of {:.3g} s", path, result.steps, result.seconds_per_step);
   if (!std::isnan(result.best_validation))
     fmt::print(", best at step {} with a validation {} of {:.4g}", result.best_step,
                plan.select == Selection::loss ? "loss" : "rollout error", result.best_validation);
@@ -57,7 +58,7 @@ void train_network(const Experiment& experiment, const ModelPlan& model, const D
                    const std::vector<std::uint64_t>& seeds, const PathOf& path_of,
                    const TrainRequest& request) {
   const TrainOptions options{request.common.threads, request.common.quiet, request.resume,
-                             device_from(request.device)};
+                             device_from(request.device), request.log == "jsonl"};
   std::vector<std::string> paths;
   for (const std::uint64_t seed : seeds) {
     ModelPlan plan = model;
@@ -147,6 +148,12 @@ void add_train(CLI::App& program) {
   command->add_option("--device", request->device, "Where the networks are trained: cpu (default) or cuda")
       ->check(CLI::IsMember({"cpu", "cuda"}))
       ->type_name("DEVICE");
+  command
+      ->add_option(
+          "--export-log", request->log,
+          "Write the history in this format, too: jsonl, a JSON object a line in MODEL.history.jsonl")
+      ->check(CLI::IsMember({"jsonl"}))
+      ->type_name("FORMAT");
   add_common(*command, request->common, false);
   command->callback([request] { run(*request); });
 }

@@ -1,5 +1,4 @@
-// Exponential time differencing, fourth order (Cox & Matthews 2002), for dv/dt = L v + N(v) with a diagonal
-// L:
+// Exponential time differencing, fourth order (Cox & Matthews 2002), for dv/dt = L v + N(v), L diagonal:
 //
 //   a = E2 v + Q N(v)    b = E2 v + Q N(a)    c = E2 a + Q (2 N(b) - N(v))          E2 = e^{hL/2}
 //   v <- E v + f1 N(v) + 2 f2 (N(a) + N(b)) + f3 N(c)                               E = e^{hL}

@@ -12,6 +12,7 @@
 
 #include "io/input_file.hpp"
 #include "io/nearest.hpp"
+#include "io/settings.hpp"
 
 namespace mac {
 
@@ -62,14 +63,6 @@ std::string_view type_name(const toml::node& node) {
     default:
       return "a date or time";
   }
-}
-
-std::string describe(const Range& range) {
-  if (range.high < any_number.high)
-    return fmt::format("a number in {}{}, {}]", range.exclusive_low ? "(" : "[", range.low, range.high);
-  if (range.low > any_number.low)
-    return fmt::format("a number {} {}", range.exclusive_low ? ">" : ">=", range.low);
-  return "a number";
 }
 
 /// The value under `key`, or null; the key counts as asked for.
@@ -190,8 +183,7 @@ double ConfigTable::number(std::string_view key, Range range) const {
 }
 
 std::int64_t ConfigTable::integer(std::string_view key, std::int64_t low, std::int64_t high) const {
-  const std::string expected = high == INT64_MAX ? fmt::format("expected an integer >= {}", low)
-                                                 : fmt::format("expected an integer in [{}, {}]", low, high);
+  const std::string expected = "expected " + describe(WholeRange{low, high});
   const toml::node* node = look_up(*node_, key);
   if (!node) fail(key, "is missing; " + expected);
   if (!node->is_integer()) fail(key, fmt::format("is {}, {}", type_name(*node), expected));

@@ -6,6 +6,8 @@
 #include <mac/experiment.hpp>
 #include <map>
 
+#include "io/data_settings.hpp"
+
 namespace mac {
 
 namespace {
@@ -67,9 +69,7 @@ SplitPlan read_split(const ConfigTable& table, const SplitKind& kind, const Data
 
 DataPlan read_data(const ConfigTable& table, const System& system) {
   DataPlan data;
-  data.dt = table.number("dt", positive);
-  data.stride = static_cast<std::size_t>(table.integer_or("stride", 1, 1, many));
-  data.seed = static_cast<std::uint64_t>(table.integer_or("seed", 0, 0, INT64_MAX));
+  data_settings().read(table, data);
   if (const auto limit = system.largest_stable_dt(); limit && data.dt > *limit)
     table.fail("dt", fmt::format("is {}, but the {} solver is stable only up to {:.3g}", data.dt,
                                  system.name(), *limit));
@@ -133,6 +133,18 @@ void check_same(const std::string& file, const Values& values, const std::string
 }
 
 }  // namespace
+
+const SettingTable<DataPlan>& data_settings() {
+  static const SettingTable<DataPlan> table = [] {
+    SettingTable<DataPlan> t;
+    t.number("dt", &DataPlan::dt, positive, "step of the full model's solver", {.required = true});
+    t.integer("stride", &DataPlan::stride, {1},
+              "solver steps between saved times; `dt` · `stride` is the closure step");
+    t.integer("seed", &DataPlan::seed, {0, INT64_MAX}, "of the initial conditions");
+    return t;
+  }();
+  return table;
+}
 
 std::string to_string(const Interval& interval) {
   return fmt::format("[{:g},{:g}]", interval.from, interval.to);

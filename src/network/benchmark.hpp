@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <mac/network.hpp>
 #include <mac/system.hpp>
+#include <string>
 
 namespace mac {
 
@@ -31,10 +32,18 @@ struct DeviceTiming {
   double gigabytes = 0;
 };
 
-/// A training iteration as `mac train` does it (batch, loss, gradient, AdamW) of `models` models at once;
-/// rollout_steps > 0: with the rollout loss over that many coupled steps, in one of its two forms.
-DeviceTiming time_training_on_device(const System& system, const NetworkShape& shape, SequenceDims dims,
-                                     std::size_t models, std::size_t rollout_steps, bool autoregressive);
+/// What is trained for a benchmark.
+struct TrainingWork {
+  std::string recipe;             // loss, optimiser, noise and augmentation are this recipe's
+  std::size_t batch, length;      // sequences, and their times
+  std::size_t models = 1;         // at once
+  std::size_t rollout_steps = 0;  // > 0: the rollout loss over so many coupled steps instead, ...
+  bool autoregressive = false;    // ... in one of its two forms
+};
+
+/// An iteration of `mac train`: batch, loss, gradient and the optimiser's step, on random data.
+DeviceTiming time_training_on_device(const System& system, const NetworkShape& shape,
+                                     const TrainingWork& work);
 
 /// One step of `batch` rollouts: network and reduced equations.
 DeviceTiming time_step_on_device(const System& system, const NetworkShape& shape, std::size_t batch);

@@ -24,8 +24,7 @@ std::unique_ptr<ClosureModel> make_device_network_closure(const Model&, const st
   throw Error(cuda_unavailable());
 }
 
-DeviceTiming time_training_on_device(const System&, const NetworkShape&, SequenceDims, std::size_t,
-                                     std::size_t, bool) {
+DeviceTiming time_training_on_device(const System&, const NetworkShape&, const TrainingWork&) {
   throw Error(cuda_unavailable());
 }
 DeviceTiming time_step_on_device(const System&, const NetworkShape&, std::size_t) {

@@ -1,6 +1,10 @@
 // The reference engine: the whole network in plain loops, forward and backward. Start reading here; the
 // layers are in reference_layers.hpp and kinds/KIND/reference.hpp.
 //
+// Paper, Neural Network Architectures (apdx_neural_network_architectures):
+//
+//   h = SiLU(input_proj x),   h ← h + Layer(Norm(h)) in every block,   y = W_2 SiLU(W_1 Norm(h))
+//
 // Every activation of a sequence is kept: memory is proportional to batch × time × n_blocks.
 #include <algorithm>
 #include <mac/error.hpp>

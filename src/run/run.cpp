@@ -15,6 +15,7 @@
 #include <optional>
 #include <thread>
 
+#include "baselines/registry.hpp"
 #include "io/atomic_file.hpp"
 #include "io/content_hash.hpp"
 #include "io/standard_streams.hpp"
@@ -115,20 +116,19 @@ class Study {
         check_trained_model(*model.file, experiment_, options_.allow_other_parameters);
         if (auto warning = parameters_warning(*model.file, file, experiment_)) warn(std::move(*warning));
       }
-      if (model.kind == "linear_memory" || model.kind == "cubic_memory") check_reach(model);
+      if (model.baseline) check_reach(model);
       if (model.network && model.network->training.select != Selection::last && !has_split("validation"))
         throw UsageError("{}: has no [data.validation] to select the weights of {} by; say select = \"last\"",
                          file, model.name);
     }
   }
 
-  void check_reach(const ModelPlan& kernel) const {
+  void check_reach(const ModelPlan& model) const {
+    const auto reach = model.baseline->reach();
     for (const SplitPlan& split : experiment_.data.splits)
-      if ((split.name == "test" || split.name == "ood") &&
-          split.horizon > kernel.baseline->horizon * (1 + 1e-9))
+      if (reach && (split.name == "test" || split.name == "ood") && split.horizon > *reach * (1 + 1e-9))
         throw UsageError("{}: {} reaches to t = {:g}, [data.{}] to {:g}; give it a longer horizon",
-                         experiment_.config.file(), kernel.name, kernel.baseline->horizon, split.name,
-                         split.horizon);
+                         experiment_.config.file(), model.name, *reach, split.name, split.horizon);
   }
 
   void make_folders() const {

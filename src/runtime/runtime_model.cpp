@@ -4,7 +4,7 @@
 
 #include <span>
 
-#include "runtime/hash.hpp"
+#include "io/xxh64.hpp"
 
 namespace mac {
 

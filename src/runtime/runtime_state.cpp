@@ -6,7 +6,7 @@
 #include <mac/held_rk4.hpp>
 #include <type_traits>
 
-#include "runtime/hash.hpp"
+#include "io/xxh64.hpp"
 
 namespace mac {
 

@@ -15,18 +15,26 @@ AdamStep<T>::AdamStep(std::size_t n, double lr, double weight_decay, double beta
 
 template <class T>
 AdamW<T>::AdamW(std::size_t parameters, double weight_decay)
-    : Optimiser<T>(parameters), weight_decay_(weight_decay) {}
+    : weight_decay_(weight_decay), first_moment_(parameters), second_moment_(parameters) {}
 
 template <class T>
 void AdamW<T>::step(std::span<T> parameters, std::span<const T> gradient, double lr, double beta1) {
-  const AdamStep<T> step(++this->steps_taken, lr, weight_decay_, beta1, 0.999);
-  T* const m = this->first_moment.data();
-  T* const v = this->second_moment.data();
-  for (std::size_t i = 0; i < parameters.size(); ++i) {
-    step.update_first(m[i], gradient[i]);
-    step.update_second(v[i], gradient[i]);
-    step.move(parameters[i], step.direction(m[i], v[i]));
-  }
+  const AdamStep<T> step(++steps_taken_, lr, weight_decay_, beta1, adamw_beta2);
+  T* const m = first_moment_.data();
+  T* const v = second_moment_.data();
+  for (std::size_t i = 0; i < parameters.size(); ++i) step.take(parameters[i], m[i], v[i], gradient[i]);
+}
+
+template <class T>
+OptimiserState<T> AdamW<T>::state() const {
+  return {{first_moment_key, first_moment_}, {second_moment_key, second_moment_}};
+}
+
+template <class T>
+void AdamW<T>::restore(const OptimiserState<T>& state, std::size_t steps_taken) {
+  first_moment_ = state.at(first_moment_key);
+  second_moment_ = state.at(second_moment_key);
+  steps_taken_ = steps_taken;
 }
 
 template struct AdamStep<float>;

@@ -24,7 +24,16 @@ struct AdamStep {
     return m / (std::sqrt(v) / root_correction + static_cast<T>(1e-8));
   }
   MAC_HOST_DEVICE void move(T& p, T direction) const { p = keep * p - rate * direction; }
+
+  /// All of it for one parameter.
+  MAC_HOST_DEVICE void take(T& p, T& m, T& v, T g) const {
+    update_first(m, g);
+    update_second(v, g);
+    move(p, direction(m, v));
+  }
 };
+
+inline constexpr double adamw_beta2 = 0.999;
 
 template <class T>
 class AdamW final : public Optimiser<T> {
@@ -32,9 +41,13 @@ class AdamW final : public Optimiser<T> {
   AdamW(std::size_t parameters, double weight_decay);
 
   void step(std::span<T> parameters, std::span<const T> gradient, double lr, double beta1) override;
+  OptimiserState<T> state() const override;
+  void restore(const OptimiserState<T>& state, std::size_t steps_taken) override;
 
  private:
   double weight_decay_;
+  std::size_t steps_taken_ = 0;
+  std::vector<T> first_moment_, second_moment_;
 };
 
 }  // namespace mac

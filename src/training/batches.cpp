@@ -21,6 +21,7 @@ constexpr std::size_t worth_threads = 1 << 17, worth_threads_noisy = 1 << 13;
 TrainingData::TrainingData(const DataSplit& split, Target target, std::size_t times, double budget)
     : split_(&split),
       target_(target),
+      trajectories_(split.trajectories()),
       times_(times),
       d_(split.resolved_size()),
       c_(split.closure_size()),
@@ -38,6 +39,18 @@ TrainingData::TrainingData(const DataSplit& split, Target target, std::size_t ti
       split.read_closure_mean(i, 0, times_ - 1, out);
   }
 }
+
+TrainingData::TrainingData(Target target, std::size_t trajectories, std::vector<double> resolved,
+                           std::vector<double> closure, std::size_t d, std::size_t c)
+    : split_(nullptr),
+      target_(target),
+      trajectories_(trajectories),
+      times_(resolved.size() / (trajectories * d)),
+      d_(d),
+      c_(c),
+      in_memory_(true),
+      resolved_(std::move(resolved)),
+      closure_(std::move(closure)) {}
 
 std::size_t TrainingData::starts(SampleShape shape) const {
   const std::size_t by_states = times_ + 1 - shape.states;
@@ -94,7 +107,7 @@ std::vector<Window> draw_windows(const TrainingData& data, SampleShape shape, st
 }
 
 double noise_at(const StagePlan& stage, std::size_t step) {
-  // The paper's schedule: noise for from * S < s <= to * S, steps counted from 1.
+  // Paper, Noise Injection (apdx_noise_injection): for from * S < s <= to * S, steps counted from 1.
   const double s = static_cast<double>(step + 1), all = static_cast<double>(stage.steps);
   return s > stage.noise_from * all && s <= stage.noise_to * all ? stage.noise : 0;
 }

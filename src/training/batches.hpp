@@ -35,9 +35,12 @@ struct Window {
 class TrainingData {
  public:
   TrainingData(const DataSplit& split, Target target, std::size_t times, double budget);
+  /// Trajectories in memory, resolved (trajectories, times, d) and closure (trajectories, closure_times, c).
+  TrainingData(Target target, std::size_t trajectories, std::vector<double> resolved,
+               std::vector<double> closure, std::size_t d, std::size_t c);
 
   bool in_memory() const { return in_memory_; }
-  std::size_t trajectories() const { return split_->trajectories(); }
+  std::size_t trajectories() const { return trajectories_; }
   std::size_t times() const { return times_; }
   Target target() const { return target_; }
   std::size_t resolved_size() const { return d_; }
@@ -53,9 +56,9 @@ class TrainingData {
  private:
   std::size_t starts(SampleShape shape) const;
 
-  const DataSplit* split_;
+  const DataSplit* split_;  // null: all are in memory
   Target target_;
-  std::size_t times_, d_, c_;
+  std::size_t trajectories_, times_, d_, c_;
   bool in_memory_;
   std::vector<double> resolved_, closure_;
 };

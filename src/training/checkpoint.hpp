@@ -8,6 +8,8 @@
 #include <optional>
 #include <vector>
 
+#include "training/optimiser_state.hpp"
+
 namespace mac {
 
 struct HistoryRow {
@@ -18,11 +20,12 @@ struct HistoryRow {
 
 template <class T>
 struct TrainingState {
-  std::size_t step = 0;  // steps done, over all stages
+  std::size_t step = 0;     // steps done, over all stages
+  std::size_t skipped = 0;  // steps among them that were left out, because a stage ended early
   std::vector<T> parameters;
-  std::vector<T> first_moment, second_moment, bases;  // of the optimiser
-  std::vector<T> average;                             // of the weights; empty without averaging
-  std::vector<T> best;                                // empty before the first validation
+  OptimiserState<T> optimiser;
+  std::vector<T> average;  // of the weights; empty without averaging
+  std::vector<T> best;     // empty before the first validation
   std::size_t best_step = 0;
   double best_validation = std::numeric_limits<double>::infinity();
   double first_loss = 0;  // of this stage: what an explosion is measured by
@@ -45,5 +48,9 @@ std::optional<TrainingState<T>> load_checkpoint(const TrainingFiles& files, cons
 void remove_checkpoints(const TrainingFiles& files);
 
 void write_history(const std::string& path, const std::vector<HistoryRow>& history);
+/// A JSON object a line: step, stage (from 1 on), loss, lr, gradient_norm, and validation where it was
+/// measured (null: the rollouts blew up).
+void write_history_lines(const std::string& path, const std::vector<HistoryRow>& history,
+                         const TrainingPlan& plan);
 
 }  // namespace mac

@@ -21,11 +21,8 @@ class HostDescent final : public Descent<T> {
         parameters_(state.parameters),
         average_(state.average),
         gradient_(state.parameters.size()) {
-    if (state.step == plan.first_step) return;
-    optimiser_->first_moment = state.first_moment;
-    optimiser_->second_moment = state.second_moment;
-    optimiser_->bases = state.bases;
-    optimiser_->steps_taken = state.step - plan.first_step;
+    if (state.step == plan.first_step) return;  // every stage has an optimiser of its own
+    optimiser_->restore(state.optimiser, state.step - plan.first_step);
   }
 
   std::size_t most_steps() const override { return 1; }
@@ -46,9 +43,7 @@ class HostDescent final : public Descent<T> {
   void read(std::size_t, TrainingState<T>& state) override {
     state.parameters = parameters_;
     state.average = average_;
-    state.first_moment = optimiser_->first_moment;
-    state.second_moment = optimiser_->second_moment;
-    state.bases = optimiser_->bases;
+    state.optimiser = optimiser_->state();
   }
 
  private:

@@ -1,12 +1,19 @@
-// Losses and their gradients. With x the normalised resolved variables and y the normalised closure:
+// Losses and their gradients. With x the normalised resolved variables, y the normalised closure, |x_v| the size
+// of variable v in the sequence, and z(t,s) the coupled model s steps after it started from the data's X(t):
 //
-//   closure   mean_{t,j} w_j (y_j(t) - target_j(t))^2, or with loss_weights = "relative"
-//             mean_j sqrt(mean_t (y_j(t) - target_j(t))^2) / |x_j|,   |x_j| the size of variable j in the
-//             sequence
-//   rollout   mean_{s,t,v} ((z_v(t,s) - X_v(t+s)) / scale_v)^2,   s = 1..K, or with loss_weights = "relative"
-//             mean_v sqrt(mean_{s,t} ((z_v(t,s) - X_v(t+s)) / scale_v)^2) / |x_v|
+//   closure   mean_{t,j} w_j (y_j(t) - target_j(t))^2
+//   step      mean_{t,v} ((z_v(t,1) - X_v(t+1)) / scale_v)^2
+//   rollout   mean_{s,t,v} ((z_v(t,s) - X_v(t+s)) / scale_v)^2,   s = 1..K
 //
-// z(t,s) is the coupled model s steps after it started from the data's X(t). The step loss is K = 1.
+// and with loss_weights = "relative"
+//
+//   closure   mean_j sqrt(mean_t (y_j(t) - target_j(t))^2) / |x_j|
+//   rollout   mean_v sqrt(mean_{s,t} ((z_v(t,s) - X_v(t+s)) / scale_v)^2) / |x_v|
+//
+// Paper, Training Loss Choices (apdx_training_losses): `closure` with w = 1 is the loss of Burgers' equation, KdV
+// and the power grid, `step` the alternative tried for Burgers, `rollout` with K = 10 in sequence form that of
+// Lorenz '96. The relative losses are not in the paper. The coupled model is eq_rom2, stepped as in
+// apdx_rk4_zero_order_holding; normalised is as in apdx_data_normalization.
 #pragma once
 
 #include <algorithm>

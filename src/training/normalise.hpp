@@ -1,4 +1,5 @@
-// Scales of the network's input and output, from the training data alone.
+// Scales of the network's input and output, from the training data alone. Paper, Data Normalization
+// (apdx_data_normalization): max_abs for Burgers' equation and KdV, mean_std for Lorenz '96 and the power grid.
 #pragma once
 
 #include <mac/data.hpp>

@@ -1,5 +1,6 @@
 // The one-cycle learning rate of PyTorch's OneCycleLR: up to the maximum over the first fraction of the
-// steps, down to almost nothing over the rest, both along half a cosine. beta1 runs the other way.
+// steps, down to almost nothing over the rest, both along half a cosine. beta1 runs the other way. The paper's
+// numbers: tab_burgers_training_hyperparameters and its like for the other systems.
 #pragma once
 
 #include <cstddef>

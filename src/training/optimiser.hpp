@@ -5,7 +5,8 @@
 #include <mac/training_plan.hpp>
 #include <memory>
 #include <span>
-#include <vector>
+
+#include "training/optimiser_state.hpp"
 
 namespace mac {
 
@@ -16,13 +17,9 @@ class Optimiser {
 
   virtual void step(std::span<T> parameters, std::span<const T> gradient, double lr, double beta1) = 0;
 
-  // The whole state.
-  std::vector<T> first_moment, second_moment;
-  std::vector<T> bases;  // soap.hpp; empty for others
-  std::size_t steps_taken = 0;
-
- protected:
-  explicit Optimiser(std::size_t parameters) : first_moment(parameters), second_moment(parameters) {}
+  virtual OptimiserState<T> state() const = 0;
+  /// Goes on from a state after so many steps.
+  virtual void restore(const OptimiserState<T>& state, std::size_t steps_taken) = 0;
 };
 
 /// The optimiser of a stage before its first step.

@@ -5,6 +5,8 @@
 //
 //   sequence         step s reads the s-step predictions of t = 0..L-1 as one sequence, from zero memory
 //   autoregressive   step s of chain t follows X_0..X_t, z(t,1), ..., z(t,s): its own memory, carried on
+//
+// Paper, Training Loss Choices (apdx_training_losses): the sequence form, L = 54 and K = 10 for Lorenz '96.
 #pragma once
 
 #include <mac/network.hpp>

@@ -1,5 +1,7 @@
 #include "training/soap.hpp"
 
+#include <Eigen/Core>
+#include <Eigen/Householder>
 #include <algorithm>
 #include <numeric>
 
@@ -52,30 +54,21 @@ void transpose(T* to, const T* from, std::size_t rows, std::size_t columns) {
     for (std::size_t j = 0; j < columns; ++j) to[j * rows + i] = from[i * columns + j];
 }
 
-/// v - 2 (w · v) w, from entry `first` on, w being a unit vector there.
-void reflect(double* v, const double* w, std::size_t first, std::size_t n) {
-  const double twice = 2 * std::inner_product(w + first, w + n, v + first, 0.0);
-  for (std::size_t i = first; i < n; ++i) v[i] -= twice * w[i];
-}
-
-/// Householder's orthonormal basis for n vectors (rows of a), leading spans kept; vectors that depend on
-/// those before them get some direction orthogonal to all.
-std::vector<double> orthonormal_basis(std::vector<double> a, std::size_t n) {
-  std::vector<double> signs(n), q(n * n);
-  for (std::size_t k = 0; k < n; ++k) {
-    double* const w = a.data() + k * n;
-    const double norm = std::sqrt(std::inner_product(w + k, w + n, w + k, 0.0));
-    signs[k] = w[k] > 0 ? -1 : 1;  // of the basis vector, seen from e_k
-    w[k] -= signs[k] * norm;
-    const double length = std::sqrt(std::inner_product(w + k, w + n, w + k, 0.0));
-    for (std::size_t i = k; i < n; ++i) w[i] = length > 0 ? w[i] / length : 0;
-    for (std::size_t j = k + 1; j < n; ++j) reflect(a.data() + j * n, w, k, n);
+/// The Q of vectors = Q R, by Householder reflections: an orthonormal basis with the leading spans of the
+/// columns; one that depends on those before it gets some direction orthogonal to all. Reflection by
+/// reflection, not by Eigen's HouseholderQR, whose sums follow the size of the processor's cache.
+Eigen::MatrixXd orthonormal_basis(Eigen::MatrixXd vectors) {
+  const Eigen::Index n = vectors.rows();
+  Eigen::VectorXd tau(n), work(n);
+  double length = 0;
+  const auto reflection = [&](Eigen::Index k) { return vectors.col(k).tail(n - k - 1); };
+  for (Eigen::Index k = 0; k < n; ++k) {
+    vectors.col(k).tail(n - k).makeHouseholderInPlace(tau[k], length);
+    vectors.bottomRightCorner(n - k, n - k - 1).applyHouseholderOnTheLeft(reflection(k), tau[k], work.data());
   }
-  for (std::size_t j = 0; j < n; ++j) {
-    double* const v = q.data() + j * n;
-    v[j] = signs[j];
-    for (std::size_t k = j + 1; k-- > 0;) reflect(v, a.data() + k * n, k, n);
-  }
+  Eigen::MatrixXd q = Eigen::MatrixXd::Identity(n, n);
+  for (Eigen::Index k = n; k-- > 0;)
+    q.bottomRightCorner(n - k, n - k).applyHouseholderOnTheLeft(reflection(k), tau[k], work.data());
   return q;
 }
 
@@ -95,10 +88,11 @@ std::vector<std::size_t> iterate(T* basis, const T* covariance, std::size_t n, T
     return std::isnan(eigenvalue[j]) ? -INFINITY : eigenvalue[j];
   });
 
-  std::vector<double> vectors(n * n);
-  for (std::size_t i = 0; i < n * n; ++i) vectors[i] = static_cast<double>(product[i % n * n + order[i / n]]);
-  const std::vector<double> q = orthonormal_basis(std::move(vectors), n);
-  for (std::size_t i = 0; i < n * n; ++i) basis[i % n * n + i / n] = static_cast<T>(q[i]);
+  const auto size = static_cast<Eigen::Index>(n);
+  using Rows = Eigen::Matrix<T, Eigen::Dynamic, Eigen::Dynamic, Eigen::RowMajor>;
+  const Eigen::MatrixXd vectors =
+      Eigen::Map<const Rows>(product, size, size)(Eigen::all, order).template cast<double>();
+  Eigen::Map<Rows>(basis, size, size) = orthonormal_basis(vectors).cast<T>();
   return order;
 }
 
@@ -131,12 +125,13 @@ std::vector<T> initial_bases(const std::vector<SoapMatrix>& matrices) {
 
 template <class T>
 Soap<T>::Soap(const NetworkShape& shape, double weight_decay, int threads)
-    : Optimiser<T>(parameter_count(shape)),
-      weight_decay_(weight_decay),
+    : weight_decay_(weight_decay),
+      first_moment_(parameter_count(shape)),
+      second_moment_(parameter_count(shape)),
       threads_(threads),
       in_matrix_(parameter_count(shape)) {
   const std::vector<SoapMatrix> matrices = soap_matrices(shape);
-  this->bases = initial_bases<T>(matrices);
+  bases_ = initial_bases<T>(matrices);
   for (const SoapMatrix& matrix : matrices) {
     std::fill_n(in_matrix_.begin() + static_cast<std::ptrdiff_t>(matrix.offset), matrix.rows * matrix.columns,
                 true);
@@ -147,15 +142,28 @@ Soap<T>::Soap(const NetworkShape& shape, double weight_decay, int threads)
 }
 
 template <class T>
+OptimiserState<T> Soap<T>::state() const {
+  return {{first_moment_key, first_moment_}, {second_moment_key, second_moment_}, {bases_key, bases_}};
+}
+
+template <class T>
+void Soap<T>::restore(const OptimiserState<T>& state, std::size_t steps_taken) {
+  first_moment_ = state.at(first_moment_key);
+  second_moment_ = state.at(second_moment_key);
+  bases_ = state.at(bases_key);
+  steps_taken_ = steps_taken;
+}
+
+template <class T>
 void Soap<T>::step(std::span<T> parameters, std::span<const T> gradient, double lr, double beta1) {
-  const AdamStep<T> step(++this->steps_taken, lr, weight_decay_, beta1, soap_beta2);
+  const AdamStep<T> step(++steps_taken_, lr, weight_decay_, beta1, soap_beta2);
   for (std::size_t i = 0; i < parameters.size(); ++i) {
-    step.update_first(this->first_moment[i], gradient[i]);
-    if (in_matrix_[i]) continue;
-    step.update_second(this->second_moment[i], gradient[i]);
-    step.move(parameters[i], step.direction(this->first_moment[i], this->second_moment[i]));
+    if (in_matrix_[i])
+      step.update_first(first_moment_[i], gradient[i]);
+    else
+      step.take(parameters[i], first_moment_[i], second_moment_[i], gradient[i]);
   }
-  const bool now = soap_follows(this->steps_taken);
+  const bool now = soap_follows(steps_taken_);
   parallel_for(matrices_.size(), threads_, [&](std::size_t i, std::size_t) {
     Matrix& matrix = matrices_[i];
     step_matrix(matrix, step, parameters.data() + matrix.offset, gradient.data() + matrix.offset);
@@ -166,9 +174,9 @@ void Soap<T>::step(std::span<T> parameters, std::span<const T> gradient, double 
 template <class T>
 void Soap<T>::step_matrix(Matrix& matrix, const AdamStep<T>& step, T* parameters, const T* gradient) {
   const std::size_t m = matrix.rows, n = matrix.columns;
-  const T* const P = this->bases.data() + matrix.P;
-  const T* const Q = this->bases.data() + matrix.Q;
-  T* const V = this->second_moment.data() + matrix.offset;
+  const T* const P = bases_.data() + matrix.P;
+  const T* const Q = bases_.data() + matrix.Q;
+  T* const V = second_moment_.data() + matrix.offset;
   T* const rotated = matrix.rotated.data();
   T* const scratch = matrix.scratch.data();
   T* const direction = matrix.direction.data();
@@ -178,7 +186,7 @@ void Soap<T>::step_matrix(Matrix& matrix, const AdamStep<T>& step, T* parameters
   };
   rotate(gradient);
   for (std::size_t i = 0; i < m * n; ++i) step.update_second(V[i], rotated[i]);
-  rotate(this->first_moment.data() + matrix.offset);
+  rotate(first_moment_.data() + matrix.offset);
   for (std::size_t i = 0; i < m * n; ++i) rotated[i] = step.direction(rotated[i], V[i]);
 
   multiply(scratch, P, rotated, m, m, n);
@@ -187,16 +195,16 @@ void Soap<T>::step_matrix(Matrix& matrix, const AdamStep<T>& step, T* parameters
   for (std::size_t i = 0; i < m * n; ++i) step.move(parameters[i], direction[i]);
 
   const T keep = static_cast<T>(soap_covariance_beta), share = static_cast<T>(1 - soap_covariance_beta);
-  add_transposed_product(this->bases.data() + matrix.R, keep, share, gradient, gradient, m, n, n);
+  add_transposed_product(bases_.data() + matrix.R, keep, share, gradient, gradient, m, n, n);
   transpose(scratch, gradient, m, n);
-  add_transposed_product(this->bases.data() + matrix.L, keep, share, scratch, scratch, n, m, m);
+  add_transposed_product(bases_.data() + matrix.L, keep, share, scratch, scratch, n, m, m);
 }
 
 template <class T>
 void Soap<T>::follow(Matrix& matrix) {
   const std::size_t m = matrix.rows, n = matrix.columns;
-  T* const bases = this->bases.data();
-  T* const V = this->second_moment.data() + matrix.offset;
+  T* const bases = bases_.data();
+  T* const V = second_moment_.data() + matrix.offset;
   std::vector<T>& scratch = matrix.scratch;
   const auto rows = iterate(bases + matrix.P, bases + matrix.L, m, scratch.data());
   const auto columns = iterate(bases + matrix.Q, bases + matrix.R, n, scratch.data());

@@ -39,6 +39,10 @@ class Soap final : public Optimiser<T> {
   Soap(const NetworkShape& shape, double weight_decay, int threads);
 
   void step(std::span<T> parameters, std::span<const T> gradient, double lr, double beta1) override;
+  OptimiserState<T> state() const override;
+  void restore(const OptimiserState<T>& state, std::size_t steps_taken) override;
+
+  const std::vector<T>& bases() const { return bases_; }
 
  private:
   struct Matrix : SoapMatrix {
@@ -50,7 +54,10 @@ class Soap final : public Optimiser<T> {
   void follow(Matrix& matrix);
 
   double weight_decay_;
-  int threads_;  // each takes whole matrices: results don't depend on their number
+  std::size_t steps_taken_ = 0;
+  std::vector<T> first_moment_, second_moment_;
+  std::vector<T> bases_;  // L, R, P, Q of all matrices
+  int threads_;           // each takes whole matrices: results don't depend on their number
   std::vector<Matrix> matrices_;
   std::vector<bool> in_matrix_;  // for each parameter
 };

@@ -6,12 +6,16 @@
 #include <mac/progress.hpp>
 #include <mac/training.hpp>
 #include <type_traits>
+#include <utility>
 
 #include "io/atomic_file.hpp"
 #include "io/input_file.hpp"
+#include "io/standard_streams.hpp"
 #include "parallel/thread_count.hpp"
 #include "training/descent.hpp"
+#include "training/fine_tuning.hpp"
 #include "training/normalise.hpp"
+#include "training/time_left.hpp"
 #include "training/training_run.hpp"
 #include "training/validation.hpp"
 
@@ -61,6 +65,7 @@ class Trainer {
           std::span<const std::string> paths, const TrainOptions& options)
       : experiment_(experiment),
         plan_(models[0].network->training),
+        time_left_(plan_),
         shape_(models[0].network->shape),
         options_(options),
         threads_(thread_count(options.threads)),
@@ -69,8 +74,14 @@ class Trainer {
                                          usable_times(train_, longest_horizon(plan_), step_size()))),
         context_{*experiment.system, normalisation_, plan_.held, step_size(), threads_},
         engine_(make_engine<T>(shape_, options.device, threads_)) {
+    std::vector<double> start;  // empty: random weights
+    if (!plan_.init_file.empty()) {
+      auto [parameters, remark] = start_from(plan_.init_file, shape_, experiment, normalisation_);
+      if (!options.quiet && !remark.empty()) say("mac: {}: {}\n", plan_.init_file, remark);
+      start = std::move(parameters);
+    }
     for (std::size_t i = 0; i < models.size(); ++i)
-      runs_.emplace_back(experiment, models[i], data, normalisation_, paths[i], options.resume);
+      runs_.emplace_back(experiment, models[i], data, normalisation_, start, paths[i], options);
     if (plan_.select == Selection::last) return;
     if (!data.has("validation"))
       throw UsageError("{}: has no validation split to select the weights by; say select = \"last\"",
@@ -92,9 +103,10 @@ class Trainer {
     {
       Progress progress(label(), steps_left, options_.quiet);
       for (Group group = next_group(); !group.runs.empty(); group = next_group()) {
-        const std::size_t first = group.runs[0]->state.step;
+        const auto taken = [run = group.runs[0]] { return run->state.step - run->state.skipped; };
+        const std::size_t before = taken();
         advance(group, progress);
-        steps_taken += group.runs[0]->state.step - first;
+        steps_taken += taken() - before;
       }
     }
     const double seconds_per_step =
@@ -178,9 +190,10 @@ class Trainer {
         group, {stage, group.stage_start, plan_.averaging, data, context_, plan_.memory * 1e9}, *loss);
 
     const auto begin = Clock::now();
+    auto last_report = begin;
     const std::size_t first_step = step;
     std::vector<StepReport> reports;
-    for (bool failed = false; step < group.end && !failed;) {
+    for (bool regroup = false; step < group.end && !regroup;) {
       std::size_t count = std::min(descent->most_steps(), pace(begin, step - first_step));
       count = std::min({count, group.end - step, plan_.checkpoint_every - step % plan_.checkpoint_every});
       if (plan_.select != Selection::last)
@@ -191,6 +204,7 @@ class Trainer {
 
       const bool stop = interrupted(), last = step == stage_end, save = step % plan_.checkpoint_every == 0;
       const bool validate = plan_.select != Selection::last && (last || step % plan_.validate_every == 0);
+      std::size_t skipped = 0;
       for (std::size_t m = 0; m < group.runs.size(); ++m) {
         TrainingRun<T>& run = *group.runs[m];
         for (std::size_t i = 0; i < count && run.open(); ++i) {
@@ -208,17 +222,31 @@ class Trainer {
           }
           run.note(report, lr, error, last && i + 1 == count);
         }
-        failed = failed || !run.open();
+        regroup = regroup || !run.open();
+        if (validate && !last && run.open() && plan_.patience > 0 &&
+            run.validations_since_best(group.stage_start) >= plan_.patience) {
+          skipped += run.leave_stage(stage_end);
+          regroup = true;
+        }
       }
       for (std::size_t m = 0; m < group.runs.size(); ++m) {
         if (!group.runs[m]->open()) continue;
-        if (stop || save || failed || step == group.end) descent->read(m, group.runs[m]->state);
+        if (stop || save || regroup || step == group.end) descent->read(m, group.runs[m]->state);
         if (stop || save) group.runs[m]->save();
       }
       if (stop) throw Interrupted();
       progress.note(summary(*group.runs[0], reports[count - 1], schedule.at(step - 1 - group.stage_start).lr,
                             static_cast<double>(step - first_step) / seconds_since(begin)));
-      progress.advance(count * group.runs.size());
+      const double seconds = seconds_since(std::exchange(last_report, Clock::now()));
+      time_left_.count(group.stage, count * group.runs.size(), seconds);
+      TimeLeft::Estimate left;
+      for (const auto& run : runs_)
+        if (run.open()) {
+          const auto [of_run, at_least] = time_left_.after(run.state.step);
+          left.seconds += of_run, left.at_least = left.at_least || at_least;
+        }
+      progress.expect(left.seconds, left.at_least);
+      progress.advance(count * group.runs.size() + skipped);
     }
   }
 
@@ -246,6 +274,7 @@ class Trainer {
 
   const Experiment& experiment_;
   const TrainingPlan& plan_;
+  TimeLeft time_left_;
   NetworkShape shape_;
   TrainOptions options_;
   int threads_;

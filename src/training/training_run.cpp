@@ -2,12 +2,15 @@
 
 #include <fmt/ranges.h>
 
+#include <algorithm>
 #include <cmath>
 #include <filesystem>
 #include <mac/error.hpp>
 #include <nlohmann/json.hpp>
+#include <span>
 
 #include "io/number_text.hpp"
+#include "io/xxh64.hpp"
 
 namespace mac {
 
@@ -20,8 +23,14 @@ constexpr std::size_t history_rows = 1000;
 
 template <class T>
 TrainingRun<T>::TrainingRun(const Experiment& experiment, const ModelPlan& model, const DataFile& data,
-                            const Normalisation& normalisation, const std::string& path, bool resume)
-    : experiment_(experiment), model_(model), data_(data), normalisation_(normalisation), files_(path) {
+                            const Normalisation& normalisation, const std::vector<double>& start,
+                            const std::string& path, const TrainOptions& options)
+    : experiment_(experiment),
+      model_(model),
+      data_(data),
+      normalisation_(normalisation),
+      files_(path),
+      options_(options) {
   const NetworkShape& s = shape();
   identity_ = {
       {"model", model_.name},
@@ -32,13 +41,15 @@ TrainingRun<T>::TrainingRun(const Experiment& experiment, const ModelPlan& model
       // Recorded data may change under the same experiment.
       {"normalisation", fmt::format("{} {} {} {}", normalisation_.input_mean, normalisation_.input_scale,
                                     normalisation_.output_mean, normalisation_.output_scale)}};
-  start(resume);
-  if (resume && state.step == 0) result = finished_model();
+  if (!start.empty())
+    identity_["init"] = fmt::format("{:016x}", content_hash(std::as_bytes(std::span(start)), 0));
+  begin(start);
+  if (options_.resume && state.step == 0) result = finished_model();
 }
 
 template <class T>
-void TrainingRun<T>::start(bool resume) {
-  if (resume) {
+void TrainingRun<T>::begin(const std::vector<double>& start) {
+  if (options_.resume) {
     if (auto saved = load_checkpoint<T>(files_, identity_)) {
       state = std::move(*saved);
       return;
@@ -48,7 +59,7 @@ void TrainingRun<T>::start(bool resume) {
       if (std::filesystem::exists(path))
         throw UsageError("{}: an unfinished training; go on with --resume, or remove it to start anew", path);
   }
-  const std::vector<double> initial = initial_parameters(shape(), plan().seed);
+  const std::vector<double> initial = start.empty() ? initial_parameters(shape(), plan().seed) : start;
   state.parameters.assign(initial.begin(), initial.end());
   if (plan().averaging > 0) state.average = state.parameters;
 }
@@ -59,12 +70,15 @@ std::optional<TrainingResult> TrainingRun<T>::finished_model() const {
   if (!std::filesystem::exists(files_.model)) return std::nullopt;
   const Model found = load_model(files_.model);
   const std::map<std::string, std::string> expected = provenance();
-  for (const char* key : {"name", "training", "data_experiment"}) {
-    const auto entry = found.provenance.find(key);
-    if (entry == found.provenance.end() || entry->second != expected.at(key)) return std::nullopt;
+  for (const char* key : {"name", "training", "data_experiment", "init"}) {
+    const auto entry = found.provenance.find(key), wanted = expected.find(key);
+    if (wanted == expected.end()) continue;
+    if (entry == found.provenance.end() || entry->second != wanted->second) return std::nullopt;
   }
   if (found.shape != shape() || found.normalisation != normalisation_) return std::nullopt;
-  TrainingResult finished{found, plan().steps(), NAN, 0};
+  TrainingResult finished{found, plan().steps(), NAN, 0, plan().steps()};
+  if (const auto steps = found.provenance.find("steps"); steps != found.provenance.end())
+    finished.steps = std::stoul(steps->second);
   if (const auto step = found.provenance.find("best_step"); step != found.provenance.end())
     finished.best_step = std::stoul(step->second);
   if (const auto error = found.provenance.find(validation_key()); error != found.provenance.end())
@@ -105,17 +119,38 @@ void TrainingRun<T>::judge(double validation) {
 }
 
 template <class T>
+std::size_t TrainingRun<T>::validations_since_best(std::size_t stage_start) const {
+  const auto after = static_cast<double>(std::max(state.best_step, stage_start));
+  return static_cast<std::size_t>(std::ranges::count_if(
+      state.history, [&](const HistoryRow& row) { return row.step > after && !std::isnan(row.validation); }));
+}
+
+template <class T>
+std::size_t TrainingRun<T>::leave_stage(std::size_t stage_end) {
+  const std::size_t left = stage_end - state.step;
+  state.skipped += left;
+  state.step = stage_end;
+  return left;
+}
+
+template <class T>
 void TrainingRun<T>::save() const {
   save_checkpoint(files_, state, identity_);
+  write_histories();
+}
+
+template <class T>
+void TrainingRun<T>::write_histories() const {
   write_history(files_.history, state.history);
+  if (options_.json_lines) write_history_lines(files_.history_lines, state.history, plan());
 }
 
 template <class T>
 void TrainingRun<T>::finish(double seconds_per_step) {
   const bool last = plan().select == Selection::last;
   result = {trained_model(), last ? plan().steps() : state.best_step, last ? NAN : state.best_validation,
-            seconds_per_step};
-  write_history(files_.history, state.history);
+            seconds_per_step, plan().steps() - state.skipped};
+  write_histories();
   save_model(result->model, files_.model);
   remove_checkpoints(files_);
 }
@@ -152,13 +187,16 @@ std::string TrainingRun<T>::validation_key() const {
 /// What it takes to train this model again.
 template <class T>
 std::map<std::string, std::string> TrainingRun<T>::provenance() const {
-  return {{"name", model_.name},
-          {"experiment", experiment_.config.text()},
-          {"data_experiment", data_.experiment().config.text()},
-          {"system_parameters", nlohmann::json(equations(data_.experiment().config.table("system"))).dump()},
-          {"training", to_text(plan())},
-          {"seed", fmt::format("{}", plan().seed)},
-          {"steps", fmt::format("{}", plan().steps())}};
+  std::map<std::string, std::string> facts{
+      {"name", model_.name},
+      {"experiment", experiment_.config.text()},
+      {"data_experiment", data_.experiment().config.text()},
+      {"system_parameters", nlohmann::json(equations(data_.experiment().config.table("system"))).dump()},
+      {"training", to_text(plan())},
+      {"seed", fmt::format("{}", plan().seed)},
+      {"steps", fmt::format("{}", plan().steps() - state.skipped)}};
+  if (const auto init = identity_.find("init"); init != identity_.end()) facts["init"] = init->second;
+  return facts;
 }
 
 template class TrainingRun<float>;

@@ -11,9 +11,11 @@ namespace mac {
 template <class T>
 class TrainingRun {
  public:
-  /// From the initial weights, or with `resume` from the checkpoint or the finished model if there is one.
+  /// From `start`, or random weights where that is empty; to resume, from the checkpoint or the finished model
+  /// if there is one.
   TrainingRun(const Experiment& experiment, const ModelPlan& model, const DataFile& data,
-              const Normalisation& normalisation, const std::string& path, bool resume);
+              const Normalisation& normalisation, const std::vector<double>& start, const std::string& path,
+              const TrainOptions& options);
 
   TrainingState<T> state;
   std::optional<TrainingResult> result;  // once it is finished
@@ -34,11 +36,17 @@ class TrainingRun {
   /// Keeps the current weights if they are the best so far.
   void judge(double validation);
 
+  /// Validations of the stage since the best one, in it or before it.
+  std::size_t validations_since_best(std::size_t stage_start) const;
+  /// Goes to the end of the stage without the steps that are left; how many those are.
+  std::size_t leave_stage(std::size_t stage_end);
+
   void save() const;  // checkpoint and history
   void finish(double seconds_per_step);
 
  private:
-  void start(bool resume);
+  void begin(const std::vector<double>& start);
+  void write_histories() const;
   std::optional<TrainingResult> finished_model() const;
   Model trained_model() const;
   std::string validation_key() const;
@@ -49,6 +57,7 @@ class TrainingRun {
   const DataFile& data_;
   const Normalisation& normalisation_;
   TrainingFiles files_;
+  TrainOptions options_;
   TrainingIdentity identity_;
 };
 

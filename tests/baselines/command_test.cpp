@@ -4,6 +4,7 @@
 #include <mac/error.hpp>
 #include <mac/experiment.hpp>
 
+#include "baselines/registry.hpp"
 #include "support/files.hpp"
 #include "support/program.hpp"
 
@@ -48,10 +49,18 @@ std::string complaint(const std::string& text) {
 TEST(BaselinePlan, CoversTheSplitsThatAreRolledOut) {
   const Experiment experiment = Experiment::parse(burgers, "study.toml");
   ASSERT_TRUE(experiment.models.at(0).baseline);
-  EXPECT_EQ(experiment.models[0].baseline->horizon, 0.2);
-  EXPECT_EQ(experiment.models[0].baseline->quadrature, 3u);
-  EXPECT_EQ(experiment.models[1].baseline->horizon, 0.1);
-  EXPECT_EQ(experiment.models[1].baseline->quadrature, 2u);
+  EXPECT_EQ(experiment.models[0].baseline->reach(), 0.2);
+  EXPECT_EQ(experiment.models[1].baseline->reach(), 0.1);
+}
+
+TEST(BaselinePlan, IsOfAKindInTheRegistry) {
+  std::string names;
+  for (const BaselineKind& kind : baseline_kinds()) names += ", " + kind.name;
+  EXPECT_EQ(names, ", wilks, polynomial, linear_memory, cubic_memory");
+  const std::string head = burgers.substr(0, burgers.find("[[models]]"));
+  EXPECT_NE(complaint(head + "[[models]]\nkind = 'wilk'\n").find(names + "; did you mean \"wilks\""),
+            std::string::npos)
+      << complaint(head + "[[models]]\nkind = 'wilk'\n");
 }
 
 TEST(BaselinePlan, IsRefusedWhereItMakesNoSense) {

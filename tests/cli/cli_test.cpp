@@ -118,6 +118,14 @@ TEST_F(CommandLine, HasEveryOptionInItsReferencePage) {
   }
 }
 
+TEST_F(CommandLine, HasEverySettingOfAnExperimentInItsReferencePage) {
+  const std::string page = read_bytes(MAC_SOURCE_FOLDER "/docs/experiments.md");
+  const std::string settings = mac("info --settings").output;
+  EXPECT_NE(settings.find("| `max_lr` |"), std::string::npos);
+  EXPECT_NE(page.find(settings), std::string::npos)
+      << "docs/experiments.md: put the output of mac info --settings between the two comments";
+}
+
 TEST_F(CommandLine, TellsVersionCommitAndFeatures) {
   const ProgramResult result = run_program("--version");
   EXPECT_EQ(result.exit_code, 0);
@@ -168,6 +176,8 @@ TEST_F(CommandLine, ExplainsEveryMisuse) {
       {"evaluate @/data.h5", 1, "is a data file, expected a rollout file"},
       {"evaluate @/x.h5 --format word", 2, "--format"},
       {"info @/text.h5", 1, "text.h5"},
+      {"info", 2, "file is required"},
+      {"info @/text.h5 --settings", 2, "--settings excludes file"},
   };
   for (const Misuse& misuse : misuses) {
     const ProgramResult result = mac(misuse.arguments);

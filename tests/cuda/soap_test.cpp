@@ -66,37 +66,36 @@ TEST_F(CudaTraining, StepsAsSoapOnTheCpu) {
       auto gradient = normals<float>(count, static_cast<std::uint32_t>(10 + step));
       const double beta1 = 0.85 + 0.002 * static_cast<double>(step);
       // Both from the CPU's state, so that each step shows its own difference.
-      const auto p = on_device(parameters), g = on_device(gradient), m = on_device(soap.first_moment),
-                 v = on_device(soap.second_moment), device_average = on_device(average);
-      device_soap.put(0, step == 1 ? std::vector<float>() : soap.bases);
+      const auto p = on_device(parameters), g = on_device(gradient),
+                 m = on_device(soap.state().at(first_moment_key)),
+                 v = on_device(soap.state().at(second_moment_key)), device_average = on_device(average);
+      device_soap.put(0, step == 1 ? std::vector<float>() : soap.bases());
       cuda::DeviceArray<double> norm(1);
       cuda::launch_gradient_norm(g.data(), 1, count, norm.data(), nullptr);
-      device_soap.step({.parameters = p.data(),
-                        .gradient = g.data(),
-                        .first_moment = m.data(),
-                        .second_moment = v.data(),
-                        .average = device_average.data()},
-                       {.adam = AdamStep<float>(step, lr, decay, beta1, soap_beta2),
-                        .clip = clip,
-                        .newest_share = share,
-                        .follow = soap_follows(step)},
-                       norm.data(), nullptr);
+      device_soap.step(
+          {.parameters = p.data(),
+           .gradient = g.data(),
+           .first_moment = m.data(),
+           .second_moment = v.data(),
+           .average = device_average.data()},
+          {.adam = AdamStep<float>(step, lr, decay, beta1, soap_beta2), .clip = clip, .newest_share = share},
+          soap_follows(step), norm.data(), nullptr);
       std::vector<float> bases;
       device_soap.get(0, bases, nullptr);
 
-      const std::vector<float> before = soap.bases;
+      const std::vector<float> before = soap.bases();
       clip_gradient<float>(gradient, clip);
       soap.step(parameters, gradient, lr, beta1);
       for (std::size_t i = 0; i < count; ++i) average[i] += share * (parameters[i] - average[i]);
       // Floats up to 5, moments and covariances below 1, a few roundings in each; the step is 0.01.
       EXPECT_LT(largest_difference(from_device(p, count), parameters), 2e-6) << step;
       EXPECT_LT(largest_difference(from_device(device_average, count), average), 2e-6) << step;
-      EXPECT_LT(largest_difference(from_device(m, count), soap.first_moment), 1e-7) << step;
-      EXPECT_LT(largest_difference(from_device(v, count), soap.second_moment), 1e-7) << step;
+      EXPECT_LT(largest_difference(from_device(m, count), soap.state().at(first_moment_key)), 1e-7) << step;
+      EXPECT_LT(largest_difference(from_device(v, count), soap.state().at(second_moment_key)), 1e-7) << step;
       for (const SoapMatrix& matrix : soap_matrices(shape)) {
         const auto side = [&](std::size_t covariance, std::size_t basis, std::size_t n) {
           for (std::size_t i = covariance; i < covariance + n * n; ++i)
-            ASSERT_NEAR(bases[i], soap.bases[i], 1e-6) << step;
+            ASSERT_NEAR(bases[i], soap.bases()[i], 1e-6) << step;
           if (soap_follows(step))
             expect_follows(before.data() + basis, bases.data() + covariance, bases.data() + basis, n);
           else

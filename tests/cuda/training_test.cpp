@@ -80,7 +80,7 @@ TEST_F(CudaTraining, StepsAsAdamWOnTheCpu) {
     clip_gradient<float>(gradient, clip);
     adamw.step(parameters, gradient, lr, beta1);
     cuda::launch_gradient_norm(device_gradient.data(), 1, count, norm.data(), nullptr);
-    cuda::launch_adamw(cuda::adamw_step(step, lr, beta1, 1e-2, clip),
+    cuda::launch_adamw({AdamStep<float>(step, lr, 1e-2, beta1, adamw_beta2), clip},
                        {device_parameters.data(), m.data(), v.data(), nullptr}, device_gradient.data(),
                        norm.data(), 1, count, nullptr);
   }
@@ -123,18 +123,18 @@ struct Training {
   void step(std::size_t n) {
     const int count = static_cast<int>(models);
     network.forward(parameters.data(), dims, x.data(), y.data(), nullptr, nullptr, &tape, nullptr);
-    cuda::launch_closure_loss(y.data(), target.data(), weights.data(), count, static_cast<int>(dims.batch),
-                              static_cast<int>(dims.time), static_cast<int>(shape.d_out), d_y.data(),
-                              sums.data(), losses.data(), nullptr);
+    cuda::launch_closure_loss(
+        {count, static_cast<int>(dims.batch), static_cast<int>(dims.time), static_cast<int>(shape.d_out),
+         y.data(), target.data(), d_y.data(), sums.data(), losses.data()},
+        weights.data(), nullptr);
     network.backward(parameters.data(), dims, x.data(), nullptr, d_y.data(), tape,
                      {gradient.data(), nullptr, nullptr, nullptr}, false, nullptr);
     cuda::launch_gradient_norm(gradient.data(), count, network.parameter_count(), norms.data(), nullptr);
     if (soap)
       soap->step({parameters.data(), gradient.data(), m.data(), v.data(), nullptr},
-                 {AdamStep<float>(n, 1e-3, 1e-4, 0.9, soap_beta2), INFINITY, 0, soap_follows(n)},
-                 norms.data(), nullptr);
+                 {AdamStep<float>(n, 1e-3, 1e-4, 0.9, soap_beta2)}, soap_follows(n), norms.data(), nullptr);
     else
-      cuda::launch_adamw(cuda::adamw_step(n, 1e-3, 0.9, 1e-4, INFINITY),
+      cuda::launch_adamw({AdamStep<float>(n, 1e-3, 1e-4, 0.9, adamw_beta2)},
                          {parameters.data(), m.data(), v.data(), nullptr}, gradient.data(), norms.data(),
                          count, network.parameter_count(), nullptr);
   }

@@ -1,7 +1,9 @@
 #include <gtest/gtest.h>
 
+#include <filesystem>
 #include <mac/error.hpp>
 #include <mac/experiment.hpp>
+#include <mac/model.hpp>
 
 namespace mac::test {
 namespace {
@@ -125,6 +127,65 @@ TEST(TrainingPlan, KnowsAModelThatIsTrainedAlready) {
 TEST(TrainingPlan, SaysItselfTheSameWayEveryTime) {
   EXPECT_EQ(to_text(plan_of(mamba)), to_text(plan_of(mamba)));
   EXPECT_NE(to_text(plan_of(mamba)), to_text(plan_of(mamba + "[training]\nclip = 2\n")));
+}
+
+// The text is part of checkpoints and of the hashes by which mac run knows what is done: new settings must
+// not change that of old plans.
+TEST(TrainingPlan, SaysItselfAsTheFilesOfTheZooDo) {
+  std::size_t files = 0;
+  for (const auto& entry : std::filesystem::directory_iterator(MAC_SOURCE_FOLDER "/zoo")) {
+    if (entry.path().extension() != ".safetensors") continue;
+    const Model model = load_model(entry.path().string());
+    const Experiment experiment = Experiment::parse(model.provenance.at("experiment"), "zoo.toml");
+    for (ModelPlan plan : experiment.models) {
+      if (plan.name != model.provenance.at("name")) continue;
+      plan.network->training.seed = std::stoul(model.provenance.at("seed"));
+      EXPECT_EQ(to_text(plan.network->training), model.provenance.at("training")) << entry.path();
+      ++files;
+    }
+  }
+  EXPECT_EQ(files, 16u);
+}
+
+TEST(TrainingPlan, SaysNewerSettingsOnlyWhereTheyAreSet) {
+  const std::string text = to_text(plan_of(mamba + "[training]\ninit = 'a.safetensors'\npatience = 3\n"));
+  EXPECT_NE(text.find("\ninit = \"a.safetensors\"\n"), std::string::npos);
+  EXPECT_NE(text.find("\npatience = 3\n"), std::string::npos);
+  EXPECT_EQ(to_text(plan_of(mamba)).find("patience"), std::string::npos);
+}
+
+TEST(TrainingPlan, FindsTheStartingWeightsBesideTheExperiment) {
+  const Experiment experiment = Experiment::parse(
+      head + mamba + "[training]\ninit = '../zoo/a.safetensors'\n", "studies/burgers/test.toml");
+  EXPECT_EQ(experiment.models.at(0).network->training.init_file, "studies/zoo/a.safetensors");
+  EXPECT_NE(complaint(mamba + "[training]\ninit = 'a.h5'\n").find("training.init: is \"a.h5\""),
+            std::string::npos);
+}
+
+TEST(TrainingPlan, HasNoPatienceWithoutValidations) {
+  EXPECT_NE(
+      complaint(mamba + "[training]\npatience = 3\nselect = 'last'\n").find("training.patience: counts"),
+      std::string::npos);
+}
+
+TEST(TrainingPlan, KnowsTheKeyThatWasMeant) {
+  EXPECT_NE(complaint(mamba + "[training]\nvalidate_evry = 5\n").find("did you mean \"validate_every\""),
+            std::string::npos);
+  EXPECT_NE(complaint(mamba + "[training]\n[[training.stages]]\nmaxlr = 5\n").find("did you mean \"max_lr\""),
+            std::string::npos);
+  EXPECT_NE(complaint(mamba + "dstate = 5\n").find("did you mean \"d_state\""), std::string::npos);
+}
+
+TEST(TrainingPlan, NamesWhatASettingMayBe) {
+  EXPECT_NE(
+      complaint(mamba + "[training]\nmax_lr = 0\n").find("training.max_lr: is 0, expected a number > 0"),
+      std::string::npos);
+  EXPECT_NE(complaint(mamba + "[training]\nbatch = 0\n").find("is 0, expected an integer in [1, 1000000000]"),
+            std::string::npos);
+  EXPECT_NE(complaint(mamba + "[training]\naveraging = 1\n").find("expected a number in [0, 0.999999]"),
+            std::string::npos);
+  EXPECT_NE(complaint("[[models]]\nkind = 'gru'\nblocks = 2\n").find("models[0].d_model: is missing"),
+            std::string::npos);
 }
 
 }  // namespace

@@ -73,7 +73,7 @@ TEST(Soap, KeepsItsBasesOrthonormalWhateverTheGradients) {
         for (std::size_t i = 0; i < n; ++i)
           for (std::size_t j = 0; j < n; ++j)
             // Householder reflections are orthogonal to rounding.
-            ASSERT_NEAR(form(soap.bases.data() + at, nullptr, soap.bases.data() + at, n, i, j), i == j,
+            ASSERT_NEAR(form(soap.bases().data() + at, nullptr, soap.bases().data() + at, n, i, j), i == j,
                         1e-13);
     for (const double p : parameters) ASSERT_TRUE(std::isfinite(p));
   }
@@ -111,7 +111,7 @@ TEST(Soap, TakesTheStepsOfItsFormulas) {
   for (std::uint64_t step = 1; step <= 32; ++step) {
     const double beta1 = step < 10 ? 0.9 : 0.85, n = static_cast<double>(step);
     const std::vector<double> gradient = normal_numbers(count, 100 + step), before = parameters,
-                              bases = soap.bases;
+                              bases = soap.bases();
     soap.step(parameters, gradient, lr, beta1);
     std::size_t i = 0;
     for (const Bases& b : bases_of(shape)) {
@@ -130,7 +130,7 @@ TEST(Soap, TakesTheStepsOfItsFormulas) {
       L = 0.95 * L + 0.05 * G * G.transpose();
       R = 0.95 * R + 0.05 * G.transpose() * G;
       if (step != 1 && step % 10 != 0) {
-        ASSERT_EQ(rows_of(soap.bases, b.P, b.m, b.m), P);
+        ASSERT_EQ(rows_of(soap.bases(), b.P, b.m, b.m), P);
         continue;
       }
       const auto rows = by_eigenvalue(P, L), columns = by_eigenvalue(Q, R);
@@ -138,7 +138,7 @@ TEST(Soap, TakesTheStepsOfItsFormulas) {
       for (const auto& [basis, covariance, order, at] :
            {std::tuple{&P, &L, &rows, b.P}, {&Q, &R, &columns, b.Q}}) {
         const auto size = static_cast<std::size_t>(covariance->rows());
-        const Rows turned = rows_of(soap.bases, at, size, size).transpose() * *covariance *
+        const Rows turned = rows_of(soap.bases(), at, size, size).transpose() * *covariance *
                             (*basis)(Eigen::all, *order);  // the triangle of a QR decomposition
         ASSERT_LT(Rows(turned.triangularView<Eigen::StrictlyLower>()).cwiseAbs().maxCoeff(),
                   1e-13 * covariance->norm())
@@ -156,8 +156,8 @@ TEST(Soap, FindsTheEigenvectorsOfTheCovariances) {
   // The same gradient all the time: L and R are GGᵀ and GᵀG from the first hundred steps on.
   for (int step = 0; step < 3000; ++step) soap.step(parameters, gradient, 1e-3, 0.9);
   for (const Bases& b : bases_of(shape)) {
-    const double* const L = soap.bases.data() + b.L;
-    const double* const P = soap.bases.data() + b.P;
+    const double* const L = soap.bases().data() + b.L;
+    const double* const P = soap.bases().data() + b.P;
     const double largest = form(P, L, P, b.m, 0, 0);
     for (std::size_t i = 0; i < b.m; ++i)
       for (std::size_t j = 0; j < i; ++j)
@@ -241,7 +241,7 @@ TEST(Soap, DoesNotDependOnTheNumberOfThreads) {
     three.step(b, gradient, 1e-2, 0.9);
   }
   EXPECT_EQ(a, b);
-  EXPECT_EQ(one.bases, three.bases);
+  EXPECT_EQ(one.bases(), three.bases());
 }
 
 }  // namespace

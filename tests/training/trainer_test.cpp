@@ -2,9 +2,14 @@
 #include <gtest/gtest.h>
 #include <signal.h>
 
+#include <algorithm>
 #include <chrono>
 #include <cmath>
 #include <mac/error.hpp>
+#include <mac/safetensors.hpp>
+#include <nlohmann/json.hpp>
+#include <span>
+#include <sstream>
 #include <thread>
 
 #include "support/process.hpp"
@@ -205,6 +210,44 @@ TEST_F(DamagedCheckpoint, WithAFlippedBitFallsBackToThePreviousOne) {
   expect_fallback();
 }
 
+/// The checkpoint as earlier versions wrote it: another order of the arrays, FNV-1a as its checksum.
+std::string earlier_form(const std::string& path) {
+  const Safetensors file = Safetensors::read(path);
+  SafetensorsWriter writer;
+  std::uint64_t sum = 0xcbf29ce484222325ULL;
+  const auto add = [&](const std::string& name, const auto& values) {
+    const TensorInfo* info = file.find(name);
+    writer.add(name, info ? info->shape : std::vector<std::size_t>{0}, std::span(values));
+    for (const std::byte byte : std::as_bytes(std::span(values)))
+      sum = (sum ^ static_cast<std::uint64_t>(byte)) * 0x100000001b3ULL;
+  };
+  for (const char* name : {"parameters", "first_moment", "second_moment", "bases", "average", "best"}) {
+    const std::vector<double> values = file.find(name) ? file.numbers(name) : std::vector<double>();
+    add(name, std::vector<float>(values.begin(), values.end()));  // AdamW's bases were empty
+  }
+  add("counts", file.integers("counts"));
+  for (const char* name : {"numbers", "history"}) add(name, file.numbers(name));
+  for (const auto& [key, value] : file.metadata()) writer.set_metadata(key, value);
+  writer.set_metadata("checksum", fmt::format("{:016x}", sum));
+  return writer.bytes();
+}
+
+TEST_F(DamagedCheckpoint, OfAnEarlierVersionIsTakenUpIfItIsWhole) {
+  const std::string earlier = earlier_form(newest);
+  write_bytes(newest, earlier);
+  const ProgramResult result = resume();
+  EXPECT_EQ(result.exit_code, 0) << result.output;
+  EXPECT_EQ(result.output.find("the checkpoint before it"), std::string::npos) << result.output;
+  EXPECT_EQ(read_bytes(run.folder.file("whole.safetensors")), read_bytes(run.folder.file("m.safetensors")));
+}
+
+TEST_F(DamagedCheckpoint, OfAnEarlierVersionWithAFlippedBitFallsBackToThePreviousOne) {
+  std::string earlier = earlier_form(newest);
+  earlier[earlier.size() - 40] = static_cast<char>(earlier[earlier.size() - 40] ^ 1);
+  write_bytes(newest, earlier);
+  expect_fallback();
+}
+
 TEST_F(DamagedCheckpoint, OfAnotherTrainingIsRefused) {
   write_bytes(run.folder.file("small.toml"), small_experiment("[models.training]\nsteps = 201\n"));
   const ProgramResult result = resume();
@@ -212,6 +255,65 @@ TEST_F(DamagedCheckpoint, OfAnotherTrainingIsRefused) {
   EXPECT_NE(result.output.find("another training (its training differs)"), std::string::npos)
       << result.output;
   EXPECT_TRUE(fs::exists(newest));
+}
+
+TEST(Patience, EndsAStageAfterSoManyValidationsWithoutABetterOne) {
+  const ScratchFolder folder;
+  // At such a learning rate the validation error soon gets worse.
+  const std::string text =
+      "[models.training]\npatience = 3\nvalidate_every = 2\nmax_lr = 0.5\nclip = 0\n"
+      "[[training.stages]]\nsteps = 200\n[[training.stages]]\nsteps = 20\nmax_lr = 1e-4\n";
+  const Experiment experiment = Experiment::parse(small_experiment(text), "small.toml");
+  const TrainingResult result = train(experiment, experiment.models.at(0), DataFile::open(small_data()),
+                                      folder.file("m.safetensors"), {1, true, false});
+  EXPECT_LT(result.steps, 220u);
+  EXPECT_EQ(result.model.provenance.at("steps"), std::to_string(result.steps));
+
+  std::istringstream history(read_bytes(folder.file("m.history.csv")));
+  std::string line;
+  std::getline(history, line);
+  std::vector<double> errors;  // of the first stage's validations
+  double last_step = 0;
+  while (std::getline(history, line)) {
+    const double step = std::stod(line);
+    if (step > 200) break;
+    last_step = step;
+    if (!line.ends_with(',')) errors.push_back(std::stod(line.substr(line.rfind(',') + 1)));
+  }
+  ASSERT_GT(errors.size(), 3u);
+  const auto best = std::ranges::min_element(errors);
+  EXPECT_EQ(errors.end() - best, 1 + 3) << "three validations after the best";
+  EXPECT_EQ(last_step, 2 * static_cast<double>(errors.size()));
+  EXPECT_TRUE(line.starts_with("201,")) << "the second stage begins where it would have begun: " << line;
+}
+
+TEST(TrainCommand, WritesTheHistoryAsJsonLinesIfAsked) {
+  const ScratchFolder folder;
+  write_bytes(folder.file("small.toml"),
+              small_experiment("[[training.stages]]\n[[training.stages]]\nsteps = 5\n"));
+  const std::string command = "train " + folder.file("small.toml") + " --data " + small_data() +
+                              " --quiet --threads 1 -o " + folder.file("m.safetensors");
+  EXPECT_EQ(run_program(command + " --export-log xml").exit_code, 2);
+  ASSERT_EQ(run_program(command).exit_code, 0);
+  EXPECT_FALSE(fs::exists(folder.file("m.history.jsonl")));
+  ASSERT_EQ(run_program(command + " --export-log jsonl").exit_code, 0);
+  std::istringstream rows(read_bytes(folder.file("m.history.csv"))),
+      lines(read_bytes(folder.file("m.history.jsonl")));
+  std::string row, line;
+  std::getline(rows, row);  // the heading
+  std::size_t count = 0;
+  while (std::getline(rows, row) && std::getline(lines, line)) {
+    const auto json = nlohmann::json::parse(line);
+    EXPECT_EQ(json.at("step"), ++count);
+    EXPECT_EQ(json.at("stage"), count <= 30 ? 1 : 2);
+    EXPECT_EQ(row, fmt::format("{},{:.9g},{:.9g},{:.9g},{}", count, json.at("loss").get<double>(),
+                               json.at("lr").get<double>(), json.at("gradient_norm").get<double>(),
+                               json.contains("validation")
+                                   ? fmt::format("{:.9g}", json.at("validation").get<double>())
+                                   : ""));
+  }
+  EXPECT_EQ(count, 35u);
+  EXPECT_FALSE(std::getline(lines, line)) << line;
 }
 
 TEST(TrainCommand, TrainsSeveralSeedsIntoAFolderAndSkipsTheFinishedOnes) {

@@ -39,6 +39,11 @@ const SharedMemory& shared_memory() {
   return memory;
 }
 
+void allow_shared_memory(const void* kernel, std::size_t bytes) {
+  check(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, static_cast<int>(bytes)),
+        "giving a kernel its shared memory");
+}
+
 int multiprocessors() {
   static const int count = [] {
     int value = 0;

@@ -5,6 +5,7 @@
 
 #include "network/cuda/columns.cuh"
 #include "network/cuda/ends.hpp"
+#include "network/cuda/plan.hpp"
 #include "network/cuda/shared_layout.cuh"
 #include "network/cuda/tensor_cores.cuh"
 #include "network/cuda/tuned_networks.hpp"
@@ -413,7 +414,7 @@ template <class Kernel, class... Args>
 void launch(Kernel kernel, dim3 grid, int shared_floats, cudaStream_t stream, Args... args) {
   const int bytes = shared_floats * static_cast<int>(sizeof(float));
   const int blocks = bytes <= 55 << 10 ? 4 : bytes <= 110 << 10 ? 2 : 1;
-  cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, bytes);
+  allow_shared_memory(kernel, static_cast<std::size_t>(bytes));
   kernel<<<grid, static_cast<unsigned>(most_threads / blocks), bytes, stream>>>(args...);
 }
 

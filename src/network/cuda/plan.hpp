@@ -23,6 +23,13 @@ struct SharedMemory {
 /// whether another sequence begins costs long sequences up to 6 %, so that kernels are compiled for either.
 enum class Run { one, several };
 
+/// Lets a kernel's blocks take so many bytes of dynamic shared memory; Error where the device refuses.
+void allow_shared_memory(const void* kernel, std::size_t bytes);
+template <class... Args>
+void allow_shared_memory(void (*kernel)(Args...), std::size_t bytes) {
+  allow_shared_memory(reinterpret_cast<const void*>(kernel), bytes);
+}
+
 struct LaunchPlan {
   int variant;  // place in the kernel's table
   int threads;

@@ -304,12 +304,14 @@ __device__ void advance(const RolloutRun& run, double* y, const double* closure,
       advance<any>(equations, run, d, y, closure, previous, group);
   };
   const DeviceEquations& of = run.equations;
-  if (of.kind == 0)
-    with(of.ring);
-  else if (of.kind == 1)
-    with(of.modes);
-  else
-    with(of.grid);
+  switch (of.kind) {
+    case DeviceEquations::Kind::ring:
+      return with(of.ring);
+    case DeviceEquations::Kind::modes:
+      return with(of.modes);
+    case DeviceEquations::Kind::grid:
+      return with(of.grid);
+  }
 }
 
 /// Records step n of trajectory g of the group, and advances it unless the step is the last.
@@ -426,14 +428,20 @@ std::size_t bytes_of(const RolloutVariant& variant, const PackedNetwork& net) {
   return static_cast<std::size_t>(Layout(net, variant.group, variant.shared_weights).total) * sizeof(float);
 }
 
+// One for each of ReducedEquations: a new kind without its own does not compile.
+void set(DeviceEquations& out, const LorenzRing& of) {
+  out.kind = DeviceEquations::Kind::ring, out.ring = of;
+}
+void set(DeviceEquations& out, const FourierModes& of) {
+  out.kind = DeviceEquations::Kind::modes, out.modes = of;
+}
+void set(DeviceEquations& out, const GridBuses& of) { out.kind = DeviceEquations::Kind::grid, out.grid = of; }
+
 }  // namespace
 
 DeviceEquations device_equations(const ReducedEquations& equations) {
   DeviceEquations out{};
-  out.kind = static_cast<int>(equations.of.index());
-  if (const auto* ring = std::get_if<LorenzRing>(&equations.of)) out.ring = *ring;
-  if (const auto* modes = std::get_if<FourierModes>(&equations.of)) out.modes = *modes;
-  if (const auto* grid = std::get_if<GridBuses>(&equations.of)) out.grid = *grid;
+  std::visit([&](const auto& of) { set(out, of); }, equations.of);
   return out;
 }
 
@@ -453,8 +461,7 @@ std::optional<RolloutLaunch> choose_launch(const PackedNetwork& network, int cou
 
 void launch_rollout(const RolloutRun& run, const RolloutLaunch& launch, cudaStream_t stream) {
   const RolloutVariant& variant = variants[launch.variant];
-  cudaFuncSetAttribute(variant.kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
-                       static_cast<int>(launch.bytes));
+  allow_shared_memory(variant.kernel, launch.bytes);
   variant.kernel<<<launch.blocks, variant.threads, launch.bytes, stream>>>(run);
 }
 

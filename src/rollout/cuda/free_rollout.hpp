@@ -18,7 +18,8 @@ inline constexpr int most_rolled_variables = 32;
 
 /// A reduced right-hand side as a kernel takes it.
 struct DeviceEquations {
-  int kind;  // place in ReducedEquations::of
+  enum class Kind { ring, modes, grid };  // which of the members holds
+  Kind kind;
   LorenzRing ring;
   FourierModes modes;
   GridBuses grid;

@@ -2,20 +2,21 @@
 #include "network/benchmark.hpp"
 
 #include <algorithm>
+#include <chrono>
 #include <cmath>
 #include <mac/cuda.hpp>
 #include <mac/random.hpp>
 
+#include "network/cuda/device.hpp"
 #include "rollout/cuda/free_rollout.hpp"
-#include "training/cuda/device_loss.hpp"
+#include "training/descent.hpp"
+#include "training/settings.hpp"
 
 namespace mac {
 
 namespace cuda {
 
 namespace {
-
-constexpr double noise = 5e-4;
 
 template <class T>
 DeviceArray<T> on_device(const std::vector<T>& values) {
@@ -64,63 +65,54 @@ std::size_t free_memory() {
 
 }  // namespace cuda
 
-DeviceTiming time_training_on_device(const System& system, const NetworkShape& shape, SequenceDims dims,
-                                     std::size_t models, std::size_t rollout_steps, bool autoregressive) {
+DeviceTiming time_training_on_device(const System& system, const NetworkShape& shape,
+                                     const TrainingWork& work) {
   using namespace cuda;
   if (const std::string reason = cuda_unavailable(); !reason.empty()) throw Error(reason);
-  const std::size_t before = free_memory(), trajectories = 8, d = shape.d_in, c = shape.d_out;
-  StagePlan stage;
-  stage.batch = dims.batch;
-  stage.loss = rollout_steps > 0 ? LossKind::rollout : LossKind::closure;
-  stage.rollout_steps = rollout_steps;
-  stage.rollout_form = autoregressive ? RolloutForm::autoregressive : RolloutForm::sequence;
-  const std::size_t states = dims.time + rollout_steps;
+  constexpr std::size_t trajectories = 8, steps = 10, repeats = 7;  // SOAP's bases follow every ten steps
+  const std::size_t before = free_memory(), d = shape.d_in, c = shape.d_out;
+  auto [plan, stage] = recipe(work.recipe);
+  stage.batch = work.batch;
+  stage.steps = (repeats + 1) * steps;
+  stage.noise_from = 0, stage.noise_to = 1;  // if there is noise, in every step that is timed
+  if (work.rollout_steps > 0) {
+    stage.loss = LossKind::rollout;
+    stage.rollout_steps = work.rollout_steps;
+    stage.rollout_form = work.autoregressive ? RolloutForm::autoregressive : RolloutForm::sequence;
+  }
+  if (!descends_on_device(stage, system))
+    throw UsageError("{} does not train with this loss on a CUDA device", system.name());
+  const std::size_t times = work.length + work.rollout_steps;
+  const TrainingData data(Target::instant, trajectories, normals(trajectories * times * d, 1),
+                          normals(trajectories * times * c, 1), d, c);
   const Normalisation scale{std::vector<double>(d, 0.0), std::vector<double>(d, 1.0),
                             std::vector<double>(c, 0.0), std::vector<double>(c, 1.0)};
-  const LossContext context{system, scale, {}, 1e-3, 1};
-
-  const auto resolved = on_device(normals(trajectories * states * d, 1)),
-             closure = on_device(normals(trajectories * states * c, 1));
-  const Normalisers normalisers(scale);
-  const auto input = on_device(normalisers.input.numbers()), output = on_device(normalisers.output.numbers());
-  std::vector<Sample> drawn;
-  for (std::size_t i = 0; i < models * dims.batch; ++i) {
-    const std::size_t row = i % trajectories * states;
-    drawn.push_back({row * d, row * c, 1, static_cast<std::uint32_t>(i), 0.1, 0, 0});
+  const LossContext context{system, scale, plan.held, 1e-3, 1};
+  std::vector<TrainingState<float>> states(work.models);
+  std::vector<DescentModel> models;
+  for (std::size_t seed = 0; seed < work.models; ++seed) {
+    const std::vector<double> initial = initial_parameters(shape, seed);
+    states[seed].parameters.assign(initial.begin(), initial.end());
+    models.push_back({seed, &states[seed]});
   }
-  const auto samples = on_device(drawn);
-  std::vector<float> parameters;
-  for (std::size_t seed = 0; seed < models; ++seed)
-    for (const double value : initial_parameters(shape, seed))
-      parameters.push_back(static_cast<float>(value));
-  const auto weights = on_device(parameters), first_moment = on_device(std::vector<float>(parameters.size())),
-             second_moment = on_device(std::vector<float>(parameters.size()));
-  const DeviceArray<float> gradient(parameters.size());
-  const DeviceArray<double> losses(models), norms(models);
-  const int modes = static_cast<int>(system.fourier_modes()), count = static_cast<int>(models);
-  const BatchSource source{resolved.data(),
-                           closure.data(),
-                           Normaliser::view_of(input.data(), d),
-                           Normaliser::view_of(output.data(), c),
-                           static_cast<int>(d),
-                           static_cast<int>(c),
-                           modes};
-  const auto loss =
-      make_device_loss(stage, context, {states, rollout_steps > 0 ? 0 : dims.time}, shape, models);
-  const Stream stream;
-  const std::size_t size = parameter_count(shape);
-  std::size_t step = 0;
-  DeviceTiming result;
-  result.timing = time(15, stream, [&] {
-    loss->evaluate(weights.data(), source, samples.data(), noise, gradient.data(), losses.data(), stream);
-    launch_gradient_norm(gradient.data(), count, size, norms.data(), stream);
-    launch_adamw(adamw_step(++step, 1e-3, 0.9, 1e-4, INFINITY),
-                 {weights.data(), first_moment.data(), second_moment.data(), nullptr}, gradient.data(),
-                 norms.data(), count, size, stream);
-  });
+  const auto descent =
+      make_device_descent({stage, 0, plan.averaging, data, context, plan.memory * 1e9}, shape, models);
+
+  std::vector<StepReport> reports(work.models * steps);
+  std::vector<double> seconds;
+  descent->take(0, steps, reports);  // warm-up
+  for (std::size_t i = 1; i <= repeats; ++i) {
+    const auto begin = std::chrono::steady_clock::now();
+    descent->take(i * steps, steps, reports);
+    const std::chrono::duration<double> taken = std::chrono::steady_clock::now() - begin;
+    seconds.push_back(taken.count() / steps);
+  }
+  std::ranges::sort(seconds);
+  DeviceTiming result{{seconds[repeats / 2], seconds.front(), 0}, 0};
   result.gigabytes = static_cast<double>(before - free_memory()) / (1 << 30);
-  const double passes = static_cast<double>(std::max<std::size_t>(1, rollout_steps) * models);
-  result.timing.gflops = 6e-9 * passes * static_cast<double>(multiply_adds(shape) * dims.batch * dims.time) /
+  const double passes = static_cast<double>(std::max<std::size_t>(1, work.rollout_steps) * work.models);
+  result.timing.gflops = 6e-9 * passes *
+                         static_cast<double>(multiply_adds(shape) * work.batch * work.length) /
                          result.timing.median_seconds;
   return result;
 }

@@ -26,18 +26,29 @@ class DeviceClosureLoss final : public DeviceLoss {
   void evaluate(const float* parameters, const BatchSource& source, const Sample* samples, double noise,
                 float* gradient, double* losses, cudaStream_t stream) override {
     const int models = static_cast<int>(network_.models()), batch = static_cast<int>(dims_.batch),
-              time = static_cast<int>(dims_.time), d_in = static_cast<int>(shape_.d_in),
-              d_out = static_cast<int>(shape_.d_out);
+              time = static_cast<int>(dims_.time);
     launch_make_batch(source, samples, models * batch, time, noise, x_.data(), target_.data(), stream);
     network_.forward(parameters, dims_, x_.data(), y_.data(), nullptr, nullptr, &tape_, stream);
+    const ClosureErrors errors{.models = models,
+                               .batch = batch,
+                               .time = time,
+                               .d_out = static_cast<int>(shape_.d_out),
+                               .y = y_.data(),
+                               .target = target_.data(),
+                               .d_y = d_y_.data(),
+                               .sums = sums_.data(),
+                               .losses = losses};
     if (relative_) {
       launch_variable_sizes(source, samples, groups_.data(), models * batch, time, smallest_size,
                             sizes_.data(), stream);
-      launch_relative_loss(y_.data(), target_.data(), sizes_.data(), targets_.data(), smallest_error, models,
-                           batch, time, d_in, d_out, d_y_.data(), sums_.data(), losses, stream);
+      launch_relative_loss(errors,
+                           {.sizes = sizes_.data(),
+                            .targets = targets_.data(),
+                            .d_in = static_cast<int>(shape_.d_in),
+                            .floor = smallest_error},
+                           stream);
     } else {
-      launch_closure_loss(y_.data(), target_.data(), weights_.data(), models, batch, time, d_out, d_y_.data(),
-                          sums_.data(), losses, stream);
+      launch_closure_loss(errors, weights_.data(), stream);
     }
     network_.backward(parameters, dims_, x_.data(), nullptr, d_y_.data(), tape_, {.parameters = gradient},
                       false, stream);

@@ -42,10 +42,10 @@ class DeviceDescent final : public Descent<float> {
       const TrainingState<float>& state = *models[m].state;
       averaged_ = !state.average.empty();
       put(parameters_, m, state.parameters);
-      put(first_moment_, m, fresh ? zeros : state.first_moment);
-      put(second_moment_, m, fresh ? zeros : state.second_moment);
+      put(first_moment_, m, fresh ? zeros : state.optimiser.at(first_moment_key));
+      put(second_moment_, m, fresh ? zeros : state.optimiser.at(second_moment_key));
       if (averaged_) put(average_, m, state.average);
-      if (soap_) soap_->put(m, fresh ? std::vector<float>() : state.bases);
+      if (soap_) soap_->put(m, fresh ? std::vector<float>() : state.optimiser.at(bases_key));
     }
     check(cudaDeviceSynchronize(), "copying to it");
   }
@@ -66,12 +66,10 @@ class DeviceDescent final : public Descent<float> {
 
   void read(std::size_t model, TrainingState<float>& state) override {
     get(parameters_, model, state.parameters);
-    get(first_moment_, model, state.first_moment);
-    get(second_moment_, model, state.second_moment);
-    if (soap_)
-      soap_->get(model, state.bases, stream_);
-    else
-      state.bases.clear();
+    state.optimiser.clear();
+    get(first_moment_, model, state.optimiser[first_moment_key]);
+    get(second_moment_, model, state.optimiser[second_moment_key]);
+    if (soap_) soap_->get(model, state.optimiser[bases_key], stream_);
     if (averaged_) get(average_, model, state.average);
     stream_.wait();
   }
@@ -95,6 +93,10 @@ class DeviceDescent final : public Descent<float> {
     const auto [lr, beta1] = schedule_.at(local);
     const double decay = plan_.stage.weight_decay, clip = plan_.stage.clip > 0 ? plan_.stage.clip : INFINITY,
                  share = newest_share(plan_.averaging, plan_.first_step + local + 1);
+    const DeviceStep step{
+        .adam = AdamStep<float>(local + 1, lr, decay, beta1, soap_ ? soap_beta2 : adamw_beta2),
+        .clip = clip,
+        .newest_share = static_cast<float>(share)};
     float* const average = averaged_ ? average_.data() : nullptr;
     if (soap_)
       soap_->step({.parameters = parameters_.data(),
@@ -102,14 +104,9 @@ class DeviceDescent final : public Descent<float> {
                    .first_moment = first_moment_.data(),
                    .second_moment = second_moment_.data(),
                    .average = average},
-                  {.adam = AdamStep<float>(local + 1, lr, decay, beta1, soap_beta2),
-                   .clip = clip,
-                   .newest_share = static_cast<float>(share),
-                   .follow = soap_follows(local + 1)},
-                  norms, stream_);
+                  step, soap_follows(local + 1), norms, stream_);
     else
-      launch_adamw(adamw_step(local + 1, lr, beta1, decay, clip, share),
-                   {parameters_.data(), first_moment_.data(), second_moment_.data(), average},
+      launch_adamw(step, {parameters_.data(), first_moment_.data(), second_moment_.data(), average},
                    gradient_.data(), norms, static_cast<int>(seeds_.size()), parameters_count_, stream_);
   }
 

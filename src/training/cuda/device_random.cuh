@@ -1,23 +1,13 @@
 // Random numbers and symmetric images as on the CPU: functions of (seed, purpose, stream, place).
 #pragma once
 
+#include <Random123/philox.h>
+
 #include <mac/random.hpp>
 
 #include "training/cuda/kernels.hpp"
 
 namespace mac::cuda {
-
-/// Philox 4×32-10, as Random123 has it.
-__device__ inline uint4 philox(uint4 counter, uint2 key) {
-#pragma unroll
-  for (int round = 0; round < 10; ++round) {
-    if (round > 0) key.x += 0x9E3779B9u, key.y += 0xBB67AE85u;
-    const unsigned high0 = __umulhi(0xD2511F53u, counter.x), low0 = 0xD2511F53u * counter.x;
-    const unsigned high1 = __umulhi(0xCD9E8D57u, counter.z), low1 = 0xCD9E8D57u * counter.z;
-    counter = {high1 ^ counter.y ^ key.x, low1, high0 ^ counter.w ^ key.y, low0};
-  }
-  return counter;
-}
 
 /// 53 bits in [0, 1), as RandomStream::uniform().
 __device__ inline double uniform(unsigned a, unsigned b) {
@@ -28,12 +18,15 @@ __device__ inline double uniform(unsigned a, unsigned b) {
 /// Numbers 2·pair and 2·pair + 1 of RandomStream(seed, Purpose::noise, stream).normal(): each pair takes one
 /// block of the generator.
 __device__ inline double2 normal_pair(std::uint64_t seed, std::uint32_t stream, std::uint64_t pair) {
-  const uint4 words = philox({static_cast<unsigned>(pair), static_cast<unsigned>(pair >> 32), stream,
-                              static_cast<unsigned>(Purpose::noise)},
-                             {static_cast<unsigned>(seed), static_cast<unsigned>(seed >> 32)});
-  const double radius = sqrt(-2 * log1p(-uniform(words.x, words.y)));
+  const r123::Philox4x32::ctr_type counter{{static_cast<std::uint32_t>(pair),
+                                            static_cast<std::uint32_t>(pair >> 32), stream,
+                                            static_cast<std::uint32_t>(Purpose::noise)}};
+  const r123::Philox4x32::key_type key{
+      {static_cast<std::uint32_t>(seed), static_cast<std::uint32_t>(seed >> 32)}};
+  const r123::Philox4x32::ctr_type words = r123::Philox4x32()(counter, key);
+  const double radius = sqrt(-2 * log1p(-uniform(words[0], words[1])));
   double sine, cosine;
-  sincos(2 * 3.14159265358979323846 * uniform(words.z, words.w), &sine, &cosine);
+  sincos(2 * 3.14159265358979323846 * uniform(words[2], words[3]), &sine, &cosine);
   return {radius * cosine, radius * sine};
 }
 

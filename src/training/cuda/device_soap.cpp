@@ -107,11 +107,12 @@ void DeviceSoap::get(std::size_t model, std::vector<float>& bases, cudaStream_t 
         "copying from it");
 }
 
-void DeviceSoap::step(SoapArrays arrays, const SoapStep& step, const double* norms,
+void DeviceSoap::step(SoapArrays arrays, const DeviceStep& step, bool follow, const double* norms,
                       cudaStream_t stream) const {
   arrays.bases = bases_.data(), arrays.work = work_.data();
   arrays.doubles = doubles_.data(), arrays.orders = orders_.data();
-  launch_soap(problem_, arrays, step, norms, static_cast<int>(models_), shared_memory().per_block, stream);
+  launch_soap(problem_, arrays, step, follow, norms, static_cast<int>(models_), shared_memory().per_block,
+              stream);
 }
 
 }  // namespace mac::cuda

@@ -21,13 +21,15 @@ class DeviceSoap {
  public:
   DeviceSoap(const NetworkShape& shape, std::size_t models);
 
-  /// The bases of a model, as in Optimiser; empty: those before the first step.
+  /// The bases of a model, as in Soap; empty: those before the first step.
   void put(std::size_t model, const std::vector<float>& bases);
   void get(std::size_t model, std::vector<float>& bases, cudaStream_t stream) const;
 
   /// The caller's arrays: parameters, gradient, moments and average, (model, parameters). Bases and working
-  /// memory are added here. Gradients longer than step.clip are clipped in place.
-  void step(SoapArrays arrays, const SoapStep& step, const double* norms, cudaStream_t stream) const;
+  /// memory are added here. Gradients longer than step.clip are clipped in place. With `follow` the bases
+  /// follow the covariances.
+  void step(SoapArrays arrays, const DeviceStep& step, bool follow, const double* norms,
+            cudaStream_t stream) const;
 
  private:
   std::size_t models_;

@@ -60,19 +60,20 @@ __device__ double block_sum(double value) {
 
 /// loss_parts blocks for each sequence.
 __global__ void __launch_bounds__(threads)
-    closure_loss_kernel(const float* y, const float* target, const double* weights, int numbers, int d_out,
-                        double share, float* d_y, double* sums) {
+    closure_loss_kernel(const ClosureErrors errors, const double* weights, double share) {
+  const int numbers = errors.time * errors.d_out;
   const std::size_t first = static_cast<std::size_t>(blockIdx.x / loss_parts) * numbers;
   double total = 0;
   for (int i = static_cast<int>(blockIdx.x % loss_parts * threads + threadIdx.x); i < numbers;
        i += loss_parts * threads) {
-    const double weight = weights[i % d_out];
-    const double error = static_cast<double>(y[first + i]) - static_cast<double>(target[first + i]);
+    const double weight = weights[i % errors.d_out];
+    const double error =
+        static_cast<double>(errors.y[first + i]) - static_cast<double>(errors.target[first + i]);
     total += weight * error * error;
-    d_y[first + i] = static_cast<float>(2 * share * weight * error);
+    errors.d_y[first + i] = static_cast<float>(2 * share * weight * error);
   }
   total = block_sum(total);
-  if (threadIdx.x == 0) sums[blockIdx.x] = total;
+  if (threadIdx.x == 0) errors.sums[blockIdx.x] = total;
 }
 
 /// A block for each sample.
@@ -104,26 +105,26 @@ __global__ void __launch_bounds__(threads)
 
 /// A block for each sequence.
 __global__ void __launch_bounds__(threads)
-    relative_loss_kernel(const float* y, const float* target, const double* sizes, const int* targets,
-                         double floor, int time, int d_in, int d_out, double parts, float* d_y,
-                         double* sums) {
+    relative_loss_kernel(const ClosureErrors errors, const RelativeSizes relative_to, double parts) {
+  const int time = errors.time, d_out = errors.d_out;
   const std::size_t first = static_cast<std::size_t>(blockIdx.x) * time * d_out;
+  const double* const sizes = relative_to.sizes + static_cast<std::size_t>(blockIdx.x) * relative_to.d_in;
   const auto error = [&](int t, int j) {
     const std::size_t i = first + static_cast<std::size_t>(t) * d_out + j;
-    return static_cast<double>(y[i]) - static_cast<double>(target[i]);
+    return static_cast<double>(errors.y[i]) - static_cast<double>(errors.target[i]);
   };
   double total = 0;
   for (int j = 0; j < d_out; ++j) {
     double squares = 0;
     for (int t = threadIdx.x; t < time; t += threads) squares += error(t, j) * error(t, j);
-    const double norm = sqrt(block_sum(squares) / time + floor * floor);
-    const double relative = norm / sizes[static_cast<std::size_t>(blockIdx.x) * d_in + targets[j]];
+    const double norm = sqrt(block_sum(squares) / time + relative_to.floor * relative_to.floor);
+    const double relative = norm / sizes[relative_to.targets[j]];
     total += relative / parts;
     const double slope = relative / (parts * time * norm * norm);
     for (int t = threadIdx.x; t < time; t += threads)
-      d_y[first + static_cast<std::size_t>(t) * d_out + j] = static_cast<float>(slope * error(t, j));
+      errors.d_y[first + static_cast<std::size_t>(t) * d_out + j] = static_cast<float>(slope * error(t, j));
   }
-  if (threadIdx.x == 0) sums[blockIdx.x] = total;
+  if (threadIdx.x == 0) errors.sums[blockIdx.x] = total;
 }
 
 __global__ void __launch_bounds__(threads)
@@ -147,20 +148,17 @@ __global__ void __launch_bounds__(threads)
 }
 
 __global__ void __launch_bounds__(threads)
-    adamw_kernel(const AdamWStep step, const AdamWArrays arrays, const float* gradient, const double* norms,
+    adamw_kernel(const DeviceStep step, const AdamWArrays arrays, const float* gradient, const double* norms,
                  std::size_t count) {
-  constexpr float beta2 = 0.999f, fresh2 = static_cast<float>(1 - 0.999), epsilon = 1e-8f;
   const std::size_t i = static_cast<std::size_t>(blockIdx.x) * threads + threadIdx.x;
   if (i >= count) return;
   const std::size_t at = blockIdx.y * count + i;
   const double norm = norms[blockIdx.y];
   const float g = norm > step.clip ? static_cast<float>(step.clip / norm) * gradient[at] : gradient[at];
-  const float m = arrays.first_moment[at] + step.fresh1 * (g - arrays.first_moment[at]);
-  const float v = beta2 * arrays.second_moment[at] + fresh2 * g * g;
+  float m = arrays.first_moment[at], v = arrays.second_moment[at], parameter = arrays.parameters[at];
+  step.adam.take(parameter, m, v, g);
   arrays.first_moment[at] = m;
   arrays.second_moment[at] = v;
-  const float parameter =
-      step.keep * arrays.parameters[at] - step.rate * m / (sqrtf(v) / step.root_correction + epsilon);
   arrays.parameters[at] = parameter;
   if (arrays.average) arrays.average[at] += step.newest_share * (parameter - arrays.average[at]);
 }
@@ -176,12 +174,11 @@ void launch_make_batch(const BatchSource& source, const Sample* samples, int cou
   make_batch_kernel<<<grid, threads, 0, stream>>>(source, samples, time, noise, x, target);
 }
 
-void launch_closure_loss(const float* y, const float* target, const double* weights, int models, int batch,
-                         int time, int d_out, float* d_y, double* sums, double* losses, cudaStream_t stream) {
-  const double share = 1 / (static_cast<double>(batch) * time * d_out);
-  closure_loss_kernel<<<models * batch * loss_parts, threads, 0, stream>>>(y, target, weights, time * d_out,
-                                                                           d_out, share, d_y, sums);
-  launch_mean_loss(sums, models, batch * loss_parts, share, losses, stream);
+void launch_closure_loss(const ClosureErrors& errors, const double* weights, cudaStream_t stream) {
+  const double share = 1 / (static_cast<double>(errors.batch) * errors.time * errors.d_out);
+  closure_loss_kernel<<<errors.models * errors.batch * loss_parts, threads, 0, stream>>>(errors, weights,
+                                                                                         share);
+  launch_mean_loss(errors.sums, errors.models, errors.batch * loss_parts, share, errors.losses, stream);
 }
 
 void launch_mean_loss(const double* sums, int models, int batch, double share, double* losses,
@@ -194,13 +191,10 @@ void launch_variable_sizes(const BatchSource& source, const Sample* samples, con
   variable_sizes_kernel<<<count, threads, 0, stream>>>(source, samples, groups, time, floor, sizes);
 }
 
-void launch_relative_loss(const float* y, const float* target, const double* sizes, const int* targets,
-                          double floor, int models, int batch, int time, int d_in, int d_out, float* d_y,
-                          double* sums, double* losses, cudaStream_t stream) {
-  const double parts = static_cast<double>(batch) * d_out;
-  relative_loss_kernel<<<models * batch, threads, 0, stream>>>(y, target, sizes, targets, floor, time, d_in,
-                                                               d_out, parts, d_y, sums);
-  launch_mean_loss(sums, models, batch, 1.0, losses, stream);
+void launch_relative_loss(const ClosureErrors& errors, const RelativeSizes& relative, cudaStream_t stream) {
+  const double parts = static_cast<double>(errors.batch) * errors.d_out;
+  relative_loss_kernel<<<errors.models * errors.batch, threads, 0, stream>>>(errors, relative, parts);
+  launch_mean_loss(errors.sums, errors.models, errors.batch, 1.0, errors.losses, stream);
 }
 
 void launch_gradient_norm(const float* gradient, int models, std::size_t parameters, double* norms,
@@ -208,18 +202,7 @@ void launch_gradient_norm(const float* gradient, int models, std::size_t paramet
   gradient_norm_kernel<<<models, threads, 0, stream>>>(gradient, parameters, norms);
 }
 
-AdamWStep adamw_step(std::size_t steps_taken, double lr, double beta1, double weight_decay, double clip,
-                     double newest_share) {
-  const double n = static_cast<double>(steps_taken), beta2 = 0.999;
-  return {static_cast<float>(1 - lr * weight_decay),
-          static_cast<float>(1 - beta1),
-          static_cast<float>(lr / (1 - std::pow(beta1, n))),
-          static_cast<float>(std::sqrt(1 - std::pow(beta2, n))),
-          clip,
-          static_cast<float>(newest_share)};
-}
-
-void launch_adamw(const AdamWStep& step, const AdamWArrays& arrays, const float* gradient,
+void launch_adamw(const DeviceStep& step, const AdamWArrays& arrays, const float* gradient,
                   const double* norms, int models, std::size_t count, cudaStream_t stream) {
   const dim3 grid(blocks_for(count), static_cast<unsigned>(models));
   adamw_kernel<<<grid, threads, 0, stream>>>(step, arrays, gradient, norms, count);

@@ -5,10 +5,12 @@
 
 #include <cuda_runtime.h>
 
+#include <cmath>
 #include <cstddef>
 #include <cstdint>
 
 #include "network/normaliser.hpp"
+#include "training/adamw.hpp"
 
 namespace mac::cuda {
 
@@ -41,11 +43,17 @@ void launch_make_batch(const BatchSource& source, const Sample* samples, int cou
 /// Blocks a sequence in the closure loss; each leaves its own sum.
 inline constexpr int loss_parts = 8;
 
-/// With e = y − target: d_y = 2 w_j e / (batch · time · d_out), and losses[model] the mean of w_j e². y,
-/// target and d_y are (model, batch, time, d_out); weights (d_out); sums (model · batch · loss_parts) is
-/// working memory.
-void launch_closure_loss(const float* y, const float* target, const double* weights, int models, int batch,
-                         int time, int d_out, float* d_y, double* sums, double* losses, cudaStream_t stream);
+/// The closures e = y − target of all models, and where a loss of them leaves its value and its gradient.
+struct ClosureErrors {
+  int models, batch, time, d_out;
+  const float *y, *target;  // (model, batch, time, d_out)
+  float* d_y;               // likewise
+  double* sums;             // (model · batch · loss_parts), working memory
+  double* losses;           // (model)
+};
+
+/// d_y = 2 w_j e / (batch · time · d_out), and losses[model] the mean of w_j e²; weights (d_out).
+void launch_closure_loss(const ClosureErrors& errors, const double* weights, cudaStream_t stream);
 
 /// losses[model] = share · Σ of the model's `batch` sums.
 void launch_mean_loss(const double* sums, int models, int batch, double share, double* losses,
@@ -56,27 +64,28 @@ void launch_mean_loss(const double* sums, int models, int batch, double share, d
 void launch_variable_sizes(const BatchSource& source, const Sample* samples, const int* groups, int count,
                            int time, double floor, double* sizes, cudaStream_t stream);
 
+/// What errors are relative to.
+struct RelativeSizes {
+  const double* sizes;  // (model, batch, d_in), of launch_variable_sizes
+  const int* targets;   // (d_out): the variable that each component of the closure drives
+  int d_in;
+  double floor;  // of an error
+};
+
 /// The relative closure loss (training/losses.hpp): Σ_j over the batch of norm_j / sizes[targets[j]] with
-/// norm_j² = mean_t e_j² + floor², divided by batch · d_out; targets (d_out), the rest as above.
-void launch_relative_loss(const float* y, const float* target, const double* sizes, const int* targets,
-                          double floor, int models, int batch, int time, int d_in, int d_out, float* d_y,
-                          double* sums, double* losses, cudaStream_t stream);
+/// norm_j² = mean_t e_j² + floor², divided by batch · d_out.
+void launch_relative_loss(const ClosureErrors& errors, const RelativeSizes& relative, cudaStream_t stream);
 
 /// norms[model] = ‖gradient of the model‖.
 void launch_gradient_norm(const float* gradient, int models, std::size_t parameters, double* norms,
                           cudaStream_t stream);
 
-/// The numbers of one AdamW step, which all models share (see training/adamw.cpp).
-struct AdamWStep {
-  float keep;             // 1 − lr · weight decay
-  float fresh1;           // 1 − beta1
-  float rate;             // lr / (1 − beta1ⁿ)
-  float root_correction;  // √(1 − beta2ⁿ)
-  double clip;            // longest gradient; a longer one is scaled down to it
-  float newest_share;     // of the new weights in their average
+/// A step of any optimiser, which all models share.
+struct DeviceStep {
+  AdamStep<float> adam;
+  double clip = INFINITY;  // longest gradient; a longer one is scaled down to it
+  float newest_share = 0;  // of the new weights in their average
 };
-AdamWStep adamw_step(std::size_t steps_taken, double lr, double beta1, double weight_decay, double clip,
-                     double newest_share = 0);
 
 /// Arrays (model, parameters) in device memory; no average: null.
 struct AdamWArrays {
@@ -84,7 +93,7 @@ struct AdamWArrays {
 };
 
 /// gradient is (model, parameters) too; norms (model) are those of the gradients.
-void launch_adamw(const AdamWStep& step, const AdamWArrays& arrays, const float* gradient,
+void launch_adamw(const DeviceStep& step, const AdamWArrays& arrays, const float* gradient,
                   const double* norms, int models, std::size_t count, cudaStream_t stream);
 
 }  // namespace mac::cuda

@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "network/cuda/plan.hpp"
 #include "training/cuda/soap_kernels.hpp"
 #include "training/soap.hpp"
 
@@ -39,7 +40,7 @@ __device__ float sum(float start, int count, const A& a, const B& b) {
   return start;
 }
 
-__device__ void move(const SoapArrays& at, const SoapStep& step, std::size_t i, float direction) {
+__device__ void move(const SoapArrays& at, const DeviceStep& step, std::size_t i, float direction) {
   step.adam.move(at.parameters[i], direction);
   if (at.average) at.average[i] += step.newest_share * (at.parameters[i] - at.average[i]);
 }
@@ -47,7 +48,7 @@ __device__ void move(const SoapArrays& at, const SoapStep& step, std::size_t i, 
 /// Clips, takes the first moments on and moves the vectors. Leaves the transposes of the gradient and of Q,
 /// in which neighbouring threads will read neighbouring numbers.
 __global__ void __launch_bounds__(threads)
-    moments_kernel(const SoapProblem p, const SoapArrays all, const SoapStep step, const double* norms) {
+    moments_kernel(const SoapProblem p, const SoapArrays all, const DeviceStep step, const double* norms) {
   const SoapSlab slab = p.slabs[blockIdx.x];
   const SoapTensor tensor = p.tensors[slab.of];
   const SoapArrays at = of_model(p, all);
@@ -75,7 +76,7 @@ __global__ void __launch_bounds__(threads)
 
 /// Rows of the step in the eigenbases: rotated = (Pᵀ M Q) / √V, with V from Pᵀ G Q.
 __global__ void __launch_bounds__(threads)
-    rotate_kernel(const SoapProblem p, const SoapArrays all, const SoapStep step) {
+    rotate_kernel(const SoapProblem p, const SoapArrays all, const DeviceStep step) {
   const SoapSlab slab = p.slabs[blockIdx.x];
   const SoapTensor tensor = p.tensors[slab.of];
   const SoapArrays at = of_model(p, all);
@@ -102,7 +103,7 @@ __global__ void __launch_bounds__(threads)
 
 /// Rows of the weights go along P · rotated · Qᵀ.
 __global__ void __launch_bounds__(threads)
-    move_kernel(const SoapProblem p, const SoapArrays all, const SoapStep step) {
+    move_kernel(const SoapProblem p, const SoapArrays all, const DeviceStep step) {
   const SoapSlab slab = p.slabs[blockIdx.x];
   const SoapTensor tensor = p.tensors[slab.of];
   const SoapArrays at = of_model(p, all);
@@ -297,7 +298,7 @@ __global__ void __launch_bounds__(follow_threads) reorder_kernel(const SoapProbl
 
 }  // namespace
 
-void launch_soap(const SoapProblem& problem, const SoapArrays& arrays, const SoapStep& step,
+void launch_soap(const SoapProblem& problem, const SoapArrays& arrays, const DeviceStep& step, bool follow,
                  const double* norms, int models, std::size_t shared_bytes, cudaStream_t stream) {
   const auto grid = [&](int blocks) {
     return dim3(static_cast<unsigned>(blocks), static_cast<unsigned>(models));
@@ -306,12 +307,11 @@ void launch_soap(const SoapProblem& problem, const SoapArrays& arrays, const Soa
   if (problem.matrices == 0) return;
   rotate_kernel<<<grid(problem.matrix_slabs), threads, 0, stream>>>(problem, arrays, step);
   move_kernel<<<grid(problem.matrix_slabs), threads, 0, stream>>>(problem, arrays, step);
-  covariance_kernel<<<grid(problem.side_slab_count), threads, 0, stream>>>(problem, arrays, step.follow);
-  if (!step.follow) return;
+  covariance_kernel<<<grid(problem.side_slab_count), threads, 0, stream>>>(problem, arrays, follow);
+  if (!follow) return;
   const std::size_t largest = static_cast<std::size_t>(problem.largest_side);
   const std::size_t bytes = std::min(shared_bytes, largest * largest * sizeof(double));
-  cudaFuncSetAttribute(orthonormalise_kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
-                       static_cast<int>(bytes));
+  allow_shared_memory(orthonormalise_kernel, bytes);
   orthonormalise_kernel<<<grid(problem.side_count), follow_threads, bytes, stream>>>(problem, arrays,
                                                                                      bytes / sizeof(double));
   reorder_kernel<<<grid(problem.matrices), follow_threads, 0, stream>>>(problem, arrays);

@@ -6,7 +6,7 @@
 
 #include <cstddef>
 
-#include "training/adamw.hpp"
+#include "training/cuda/kernels.hpp"
 
 namespace mac::cuda {
 
@@ -57,15 +57,9 @@ struct SoapArrays {
   int* orders = nullptr;
 };
 
-struct SoapStep {
-  AdamStep<float> adam;
-  double clip;         // longest gradient; a longer one is scaled down to it
-  float newest_share;  // of the new weights in their average
-  bool follow;         // the bases follow the covariances
-};
-
-/// Clips the gradients in place by their norms (model), then takes the step.
-void launch_soap(const SoapProblem& problem, const SoapArrays& arrays, const SoapStep& step,
+/// Clips the gradients in place by their norms (model), then takes the step; with `follow` the bases follow
+/// the covariances.
+void launch_soap(const SoapProblem& problem, const SoapArrays& arrays, const DeviceStep& step, bool follow,
                  const double* norms, int models, std::size_t shared_bytes, cudaStream_t stream);
 
 }  // namespace mac::cuda

@@ -7,6 +7,7 @@
 //   h' = (1 − z) n + z h
 //
 // All have d = d_model channels; the rows of weight_ih, weight_hh and the biases come in the order r, z, n.
+// Paper: apdx_neural_network_architectures.
 #pragma once
 
 #include <cmath>

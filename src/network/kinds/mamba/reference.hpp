@@ -9,7 +9,8 @@
 //   p_t  = C_t · s_t + D v_t
 //   out  = out_proj · (p · SiLU(z))
 //
-// The state between two sequences is the last three x and the last s.
+// The state between two sequences is the last three x and the last s. Paper, Mamba for Non-Markovian Closure
+// Modeling (sec_mamba): s_t is h_t = A̅ h_{t−1} + B̅ x_t with A̅ = exp(Δ_t A), B̅ = Δ_t B_t, which depend on u.
 #pragma once
 
 #include <cmath>

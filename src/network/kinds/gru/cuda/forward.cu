@@ -281,7 +281,7 @@ std::optional<LaunchPlan> plan_gru_forward(const GruSizes& sizes, const SharedMe
 
 void launch_gru_forward(const GruForward& problem, const LaunchPlan& plan, cudaStream_t stream) {
   const auto kernel = variants[plan.variant].kernel;
-  cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, static_cast<int>(plan.bytes));
+  allow_shared_memory(kernel, plan.bytes);
   kernel<<<problem.models * problem.groups.count * problem.layers, plan.threads, plan.bytes, stream>>>(
       problem);
 }

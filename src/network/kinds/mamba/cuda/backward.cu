@@ -170,7 +170,7 @@ std::size_t mamba_gradient_floats(const MambaSizes& sizes) {
 
 void launch_mamba_backward(const MambaBackward& problem, const LaunchPlan& plan, cudaStream_t stream) {
   const auto kernel = variants[plan.variant].kernel;
-  cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, static_cast<int>(plan.bytes));
+  allow_shared_memory(kernel, plan.bytes);
   kernel<<<problem.models * problem.groups.count * problem.layers, plan.threads, plan.bytes, stream>>>(
       problem, plan.shared_sums);
 }

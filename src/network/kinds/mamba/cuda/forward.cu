@@ -454,7 +454,7 @@ std::optional<LaunchPlan> plan_mamba_forward(const MambaSizes& sizes, const Shar
 
 void launch_mamba_forward(const MambaForward& problem, const LaunchPlan& plan, cudaStream_t stream) {
   const auto kernel = variants[plan.variant].kernel;
-  cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, static_cast<int>(plan.bytes));
+  allow_shared_memory(kernel, plan.bytes);
   kernel<<<problem.models * problem.groups.count * problem.layers, plan.threads, plan.bytes, stream>>>(
       problem);
 }

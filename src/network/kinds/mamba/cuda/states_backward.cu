@@ -104,7 +104,7 @@ void launch_mamba_states_backward(const MambaBackward& p, cudaStream_t stream) {
   const auto kernel =
       p.sizes.states_per_thread == 3 ? mamba_states_backward_kernel<3> : mamba_states_backward_kernel<4>;
   const int bytes = Layout(p.sizes).total * static_cast<int>(sizeof(float));
-  cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, bytes);
+  allow_shared_memory(kernel, static_cast<std::size_t>(bytes));
   kernel<<<static_cast<unsigned>(p.models * p.batch), static_cast<unsigned>(32 * p.sizes.slabs()), bytes,
            stream>>>(p);
 }

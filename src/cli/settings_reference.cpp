@@ -1,0 +1,38 @@
+#include "baselines/registry.hpp"
+#include "cli/commands.hpp"
+#include "io/data_settings.hpp"
+#include "training/settings.hpp"
+
+namespace mac::cli {
+
+namespace {
+
+std::string section(const std::string& title, const std::string& sentence, const std::string& table) {
+  return "### " + title + "\n\n" + sentence + "\n\n" + table + "\n";
+}
+
+std::string baselines() {
+  std::string text;
+  for (const BaselineKind& kind : baseline_kinds())
+    text += section("[[models]], kind = \"" + kind.name + "\"", kind.description,
+                    kind.settings.empty() ? "It has no settings.\n" : kind.settings);
+  return text;
+}
+
+}  // namespace
+
+std::string settings_reference() {
+  const Draft fast = recipe("fast"), paper = recipe("paper");
+  return section("[data]", "Its splits, `[data.train]` and so on, are above.",
+                 markdown(data_settings(), {{"Default", DataPlan{}}})) +
+         section("[[models]]", "Sizes of a network, `kind = \"mamba\"` or `\"gru\"`.",
+                 markdown(size_settings(LayerKind::mamba), {{"Default", NetworkShape{}}})) +
+         baselines() +
+         section("[training]", "Of the whole training; defaults are those of the recipe.",
+                 markdown<TrainingPlan>(training_settings(), {{"fast", fast.plan}, {"paper", paper.plan}})) +
+         section("[training], [[training.stages]]",
+                 "Of a stage: in `[training]` for all of them, in `[[training.stages]]` for one.",
+                 markdown<StagePlan>(stage_settings(), {{"fast", fast.stage}, {"paper", paper.stage}}));
+}
+
+}  // namespace mac::cli
