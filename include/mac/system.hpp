@@ -92,6 +92,8 @@ class System {
 
   // The reduced model.
   virtual void reduced_rhs(const double* y, double* dydt) const = 0;
+  /// R^ of `count` states in one call, (count, d) -> (count, d): for equations that are dear to call.
+  virtual void reduced_rhs_columns(std::size_t count, const double* y, double* dydt) const;
   /// grad_y += (dR^/dy)^T adjoint, exactly (dual numbers through the same templated equations).
   virtual void reduced_rhs_vjp(const double* y, const double* adjoint, double* grad_y) const = 0;
 
