@@ -71,8 +71,6 @@ class AutoTraining {
   /// The equations that the validation rollouts run with: the system's own, or some fitted to the data.
   void choose_equations() {
     training().select = Selection::rollout;
-    training().validation_beyond =
-        is_open(training(), "validation_beyond") ? 2 : training().validation_beyond;
     search_.equations = "with the given reduced equations";
     if (experiment_.system->has_equations()) return;
     const auto fitted = fit_equations(experiment_.system, data_.split("train"), data_.split("validation"),

@@ -54,7 +54,7 @@ class RolloutLoss final : public Loss<T> {
   /// Window b's part of the loss from its squared errors; leaves dL/d(error) / error of each variable in
   /// slopes_.
   double window_loss(const Batch& batch, std::size_t b) {
-    const double errors = static_cast<double>((batch.shape.states - steps_) * steps_);
+    const double errors = static_cast<double>((starts_ - first_start()) * steps_);
     const double parts = static_cast<double>(batch.count * d_);
     const std::vector<double> sizes = relative_ ? sizes_.of(batch, b) : std::vector<double>();
     double loss = 0;
@@ -71,6 +71,9 @@ class RolloutLoss final : public Loss<T> {
     }
     return loss;
   }
+
+  /// Chains that start earlier only fill the memory.
+  std::size_t first_start() const { return std::min(context_.history, starts_ - 1); }
 
   void prepare(std::size_t windows, std::size_t starts) {
     if (network_ && windows == windows_ && starts == starts_) return;
@@ -137,6 +140,7 @@ class RolloutLoss final : public Loss<T> {
         std::copy_n(z_[s].data() + i * d_, d_, next);
         coupled_step(context_.system, context_.dt, context_.held, closure_[s].data() + i * c_,
                      at(closure_, previous(s, b, t, i)), next);
+        if (t < first_start()) return;
         const double* truth = batch.resolved.data() + ((first + b) * states + t + s + 1) * d_;
         for (std::size_t v = 0; v < d_; ++v) {
           const double error = (next[v] - truth[v]) / scale.input_scale[v];
@@ -156,7 +160,7 @@ class RolloutLoss final : public Loss<T> {
       for_each_chain([&](std::size_t b, std::size_t t, std::size_t i) {
         const double* truth = batch.resolved.data() + ((first + b) * states + t + s + 1) * d_;
         double* const d_next = d_z_.data() + i * d_;
-        for (std::size_t v = 0; v < d_; ++v)
+        for (std::size_t v = 0; v < d_ && t >= first_start(); ++v)
           d_next[v] += slopes_[(first + b) * d_ + v] * (z_[s + 1][i * d_ + v] - truth[v]) /
                        (scale.input_scale[v] * scale.input_scale[v]);
         const Previous before = previous(s, b, t, i);

@@ -16,14 +16,15 @@ The reference page is docs/python.md.
 from ._mac import Closure, Error, UsageError, __version__
 from .coupling import Rollout, rollout
 from .data import DataSet, Split, read_data, write_data
+from .fitting import fit
 from .models import load, zoo
 from .study import (
+    ClosureWarning,
     RolloutSplit,
     RunResult,
     TrainingResult,
     evaluate,
     export_onnx,
-    fit,
     generate,
     read_rollout,
     rollout_data,
@@ -34,6 +35,7 @@ from .systems import Experiment, System, system_names
 
 __all__ = [
     "Closure",
+    "ClosureWarning",
     "DataSet",
     "Error",
     "Experiment",

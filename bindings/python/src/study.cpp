@@ -5,12 +5,14 @@
 #include <mac/evaluation.hpp>
 #include <mac/experiment.hpp>
 #include <mac/onnx.hpp>
+#include <mac/recorded.hpp>
 #include <mac/run.hpp>
 #include <mac/training.hpp>
 #include <nlohmann/json.hpp>
 
 #include "io/input_file.hpp"
 #include "module.hpp"
+#include "python_rhs.hpp"
 #include "rollout/open_model.hpp"
 
 namespace mac::python {
@@ -142,11 +144,29 @@ void bind_data(py::module_& module) {
 
 // ---- stages
 
-py::dict train_network(const Experiment& experiment, const std::string& model, const std::string& data,
+/// The experiment's recorded system with a Python function for its reduced right-hand side; it does not
+/// depend on the time, so it is called with 0.
+std::shared_ptr<const System> with_python_rhs(const std::shared_ptr<const System>& system,
+                                              const py::object& function) {
+  const auto d = static_cast<py::ssize_t>(system->resolved_size());
+  // The last owner may be a thread without the GIL.
+  const std::shared_ptr<const py::object> shared(new py::object(function), [](const py::object* owned) {
+    const py::gil_scoped_acquire acquire;
+    delete owned;
+  });
+  return with_reduced_rhs(system, [shared, d](std::size_t count, const double* y, double* dydt) {
+    const py::gil_scoped_acquire acquire;
+    call_rhs(*shared, 0.0, {static_cast<py::ssize_t>(count), d}, y, dydt);
+  });
+}
+
+py::dict train_network(Experiment experiment, const std::string& model, const std::string& data,
                        const std::string& path, std::optional<std::uint64_t> seed, bool resume,
-                       const std::string& device, int threads, bool quiet) {
+                       const std::string& device, int threads, bool quiet, const py::object& rhs,
+                       double budget) {
+  if (!rhs.is_none()) experiment.system = with_python_rhs(experiment.system, rhs);
   ModelPlan plan = find_model(experiment, model);
-  const TrainOptions options{threads, quiet, resume, device_from(device)};
+  const TrainOptions options{threads, quiet, resume, device_from(device), budget};
   if (plan.file) throw UsageError("{}: is trained already: {}", plan.name, *plan.file);
   if (plan.baseline) {
     const LongCall call;
@@ -160,7 +180,8 @@ py::dict train_network(const Experiment& experiment, const std::string& model, c
   const py::gil_scoped_acquire acquire;
   return py::dict(py::arg("best_step") = result.best_step,
                   py::arg("best_validation") = result.best_validation,
-                  py::arg("seconds_per_step") = result.seconds_per_step);
+                  py::arg("seconds_per_step") = result.seconds_per_step, py::arg("table") = result.table,
+                  py::arg("warning") = result.warning);
 }
 
 void roll_out_data(const std::string& model, const std::string& data, const std::string& path,
@@ -234,7 +255,7 @@ void bind_stages(py::module_& module) {
       py::arg("experiment"), py::arg("path"), py::arg("threads"), py::arg("quiet"));
   module.def("train", &train_network, py::arg("experiment"), py::arg("model"), py::arg("data"),
              py::arg("path"), py::arg("seed"), py::arg("resume"), py::arg("device"), py::arg("threads"),
-             py::arg("quiet"));
+             py::arg("quiet"), py::arg("rhs") = py::none(), py::arg("budget") = 0.0);
   module.def("rollout_data", &roll_out_data, py::arg("model"), py::arg("data"), py::arg("path"),
              py::arg("name"), py::arg("hold"), py::arg("splits"), py::arg("to"), py::arg("threads"),
              py::arg("quiet"));
