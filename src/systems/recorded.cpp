@@ -93,25 +93,31 @@ class WithFunction final : public System {
   void reduced_rhs_columns(std::size_t count, const double* y, double* dydt) const override {
     rhs_(count, y, dydt);
   }
-  /// By central differences, all variables in one call: row 2v is y + h e_v, row 2v + 1 is y - h e_v.
   void reduced_rhs_vjp(const double* y, const double* adjoint, double* grad_y) const override {
-    const std::size_t d = resolved_size();
-    std::vector<double> rows(2 * d * d), rates(2 * d * d), steps(d);
-    for (std::size_t v = 0; v < d; ++v) {
-      steps[v] = difference_step * (1 + std::abs(y[v]));
-      for (std::size_t side = 0; side < 2; ++side) {
-        double* const row = rows.data() + (2 * v + side) * d;
-        std::copy_n(y, d, row);
-        row[v] += side == 0 ? steps[v] : -steps[v];
+    reduced_rhs_vjp_columns(1, y, adjoint, grad_y);
+  }
+  /// By central differences, all variables of all states in one call: rows y + h e_v and y - h e_v.
+  void reduced_rhs_vjp_columns(std::size_t count, const double* y, const double* adjoint,
+                               double* grad_y) const override {
+    const std::size_t d = resolved_size(), half = count * d * d;
+    std::vector<double> rows(2 * half), rates(2 * half);
+    const auto step = [&](std::size_t k) { return difference_step * (1 + std::abs(y[k])); };
+    for (std::size_t k = 0; k < count * d; ++k)  // state k / d, variable k % d
+      for (const std::size_t side : {0, 1}) {
+        double* const row = rows.data() + side * half + k * d;
+        std::copy_n(y + k / d * d, d, row);
+        row[k % d] += side == 0 ? step(k) : -step(k);
       }
-    }
-    rhs_(2 * d, rows.data(), rates.data());
-    for (std::size_t v = 0; v < d; ++v) {
-      const double* const above = rates.data() + 2 * v * d;
-      const double* const below = above + d;
-      for (std::size_t i = 0; i < d; ++i) grad_y[v] += adjoint[i] * (above[i] - below[i]) / (2 * steps[v]);
+    rhs_(2 * count * d, rows.data(), rates.data());
+    for (std::size_t k = 0; k < count * d; ++k) {
+      const double* const above = rates.data() + k * d;
+      const double* const below = above + half;
+      double sum = 0;
+      for (std::size_t i = 0; i < d; ++i) sum += adjoint[k / d * d + i] * (above[i] - below[i]);
+      grad_y[k] += sum / (2 * step(k));
     }
   }
+  bool calls_are_dear() const override { return true; }
 
   std::size_t full_size() const override { return recorded_->full_size(); }
   std::unique_ptr<FullSolver> make_solver(double dt) const override { return recorded_->make_solver(dt); }

@@ -53,7 +53,7 @@ class AutoTraining {
       throw UsageError("{}: an unfinished training; go on with --resume, or remove it to start anew",
                        folder());
     make_folder(folder());
-    if (can_judge_) {
+    if (search_.judged) {
       search_.none = error_without_closure();
       try_noise();
       try_others();
@@ -82,7 +82,7 @@ class AutoTraining {
           fitted->degree, 100 * fitted->error);
       return;
     }
-    can_judge_ = false;
+    search_.judged = false;
     training().select = Selection::loss;
     search_.equations = "none: there are no reduced equations, and none could be fitted to the data";
   }
@@ -128,7 +128,7 @@ class AutoTraining {
     return std::min(stage().steps, std::max(least_steps, stage().steps / steps_share));
   }
 
-  TrialSettings planned() const { return {stage().noise, stage().max_lr, 0}; }
+  TrialSettings planned() const { return {stage().noise, stage().max_lr, 0, false}; }
 
   /// Climbs from the planned noise to the better side, as far as it gets better.
   void try_noise() {
@@ -145,32 +145,47 @@ class AutoTraining {
     attempt(settings, trial_steps());
   }
 
-  /// Other learning rates and sizes with the noise that did best.
+  /// A stage of rollouts, other learning rates and sizes with the noise that did best.
   void try_others() {
     const TrialSettings from = search_.trials[best()].settings;
+    if (is_open(training(), "loss")) attempt({from.noise, from.max_lr, 0, true}, trial_steps());
     if (is_open(training(), "max_lr"))
       for (const double factor : {1 / lr_factor, lr_factor})
-        attempt({from.noise, from.max_lr * factor, 0}, trial_steps());
+        attempt({from.noise, from.max_lr * factor, 0, false}, trial_steps());
     if (is_open(training(), "size"))
-      for (const int size : {-1, 1}) attempt({from.noise, from.max_lr, size}, trial_steps());
+      for (const int size : {-1, 1}) attempt({from.noise, from.max_lr, size, false}, trial_steps());
   }
 
-  /// In full: the best trial, and what the best learning rate and the best size make together, or the second
-  /// best trial. A large network takes the time of both.
+  /// In full: the best two trials, with a stage of rollouts if that helped where it was tried. A large
+  /// network takes the time of both.
   void train_finalists() {
-    if (!can_judge_) {
+    if (!search_.judged) {
       attempt(planned(), stage().steps, true);
-      search_.chosen = 0;
       return;
     }
-    std::vector<Trial> ranked = search_.trials;
-    std::ranges::stable_sort(ranked, {}, &Trial::error);
-    std::vector<TrialSettings> finalists{ranked[0].settings};
-    if (ranked.size() > 1) finalists.push_back(ranked[1].settings);
-    if (finalists[0].size > 0 || stage().steps == trial_steps()) finalists.resize(1);
-    for (std::size_t i = 0; i < finalists.size() && stage().steps > trial_steps(); ++i)
-      attempt(finalists[i], stage().steps, i == 0);
+    if (stage().steps > trial_steps()) {
+      std::vector<Trial> ranked = search_.trials;
+      std::ranges::stable_sort(ranked, {}, &Trial::error);
+      const bool rollouts = rollouts_help();
+      for (std::size_t i = 0; i < std::min<std::size_t>(2, ranked.size()); ++i) {
+        TrialSettings finalist = ranked[i].settings;
+        finalist.rollout = rollouts;
+        if (i == 0 || ranked[0].settings.size <= 0) attempt(finalist, stage().steps, i == 0);
+      }
+    }
     search_.chosen = best();
+  }
+
+  /// Whether the trial with rollouts is better than the one without them.
+  bool rollouts_help() const {
+    for (const Trial& with : search_.trials)
+      for (const Trial& without : search_.trials) {
+        TrialSettings same = without.settings;
+        same.rollout = true;
+        if (with.settings.rollout && !without.settings.rollout && same == with.settings)
+          return with.error < without.error;
+      }
+    return false;
   }
 
   /// Trains with the settings, unless they were tried before or the budget has no room for them.
@@ -181,7 +196,8 @@ class AutoTraining {
       search_.cut_by_budget = true;
       return;
     }
-    const ModelPlan plan = with_settings(plan_, settings, steps);
+    const double dt = experiment_.data.closure_step();
+    const ModelPlan plan = with_settings(plan_, settings, steps, data_.split("train").times() - 1, dt);
     Trial trial{settings, plan.network->shape, steps};
     const std::string file = trial_file(search_.trials.size());
     const auto begin = Clock::now();
@@ -196,12 +212,12 @@ class AutoTraining {
     } catch (const UsageError&) {
       throw;
     } catch (const Error&) {
-      if (always && !can_judge_) throw;  // the loss exploded: a trial that failed
+      if (always && !search_.judged) throw;  // the loss exploded: a trial that failed
     }
     seconds_ += seconds_since(begin);
     steps_ += steps;
     search_.trials.push_back(trial);
-    if (!options_.quiet && can_judge_)
+    if (!options_.quiet && search_.judged)
       say("trial {}: {} steps, {}: {:.3g} % (no closure {:.3g} %)\n", search_.trials.size(), steps,
           to_string(trial), 100 * trial.error, 100 * search_.none);
   }
@@ -230,7 +246,7 @@ class AutoTraining {
     TrainingResult result{load_model(trial_file(search_.chosen)), chosen.steps, chosen.error, 0};
     result.seconds_per_step = seconds_ / static_cast<double>(std::max<std::size_t>(1, steps_));
     result.search = to_json(search_).dump();
-    if (can_judge_) {
+    if (search_.judged) {
       result.table = to_table(search_);
       result.warning = search_.warning();
     }
@@ -248,7 +264,6 @@ class AutoTraining {
   const DataFile& data_;
   std::string path_, identity_;
   TrainOptions options_;
-  bool can_judge_ = true;
   Search search_;
   double seconds_ = 0;
   std::size_t steps_ = 0;

@@ -13,7 +13,8 @@ namespace mac {
 struct TrialSettings {
   double noise = 0;
   double max_lr = 0;
-  int size = 0;  // -1: half the width, 0: as planned, 1: twice the width and memory
+  int size = 0;          // -1: half the width, 0: as planned, 1: twice the width and memory
+  bool rollout = false;  // a second stage of free rollouts over the whole horizon
   bool operator==(const TrialSettings&) const = default;
 };
 
@@ -24,10 +25,12 @@ struct Trial {
   double error = std::numeric_limits<double>::infinity();  // of free rollouts; infinity: the training failed
 };
 
-/// The plan with the settings in it, trained for `steps` steps.
-ModelPlan with_settings(const ModelPlan& plan, const TrialSettings& settings, std::size_t steps);
+/// The plan with the settings in it, trained for `steps` steps on trajectories of `intervals` closure steps
+/// dt.
+ModelPlan with_settings(const ModelPlan& plan, const TrialSettings& settings, std::size_t steps,
+                        std::size_t intervals, double dt);
 
-/// The names of the settings that the experiment leaves open: "noise", "max_lr", "size".
+/// Whether the experiment leaves a setting open: "noise", "max_lr", "size", "loss".
 bool is_open(const TrainingPlan& plan, std::string_view setting);
 
 /// "noise 0.05, max_lr 0.004, width 16, state 8"
@@ -36,13 +39,14 @@ std::string to_string(const Trial& trial);
 /// The outcome of a search.
 struct Search {
   std::string equations;  // what the rollouts were judged with, in words
+  bool judged = true;     // false: there was nothing to roll out with, and errors are validation losses
   double none = 0;        // error without a closure
   std::vector<Trial> trials;
   std::size_t chosen = 0;
   bool cut_by_budget = false;
 
-  bool beats_none() const { return trials[chosen].error < none; }
-  /// One sentence; empty where the closure is better than none.
+  bool beats_none() const { return judged && trials[chosen].error < none; }
+  /// One sentence; empty where the closure is better than none, or nobody knows.
   std::string warning() const;
 };
 
