@@ -244,6 +244,7 @@ class AutoTraining {
       throw Error("none of the {} trials of recipe = \"auto\" could be trained; try a lower max_lr",
                   search_.trials.size());
     TrainingResult result{load_model(trial_file(search_.chosen)), chosen.steps, chosen.error, 0};
+    result.steps = chosen.steps;
     result.seconds_per_step = seconds_ / static_cast<double>(std::max<std::size_t>(1, steps_));
     result.search = to_json(search_).dump();
     if (search_.judged) {
@@ -255,6 +256,8 @@ class AutoTraining {
     const TrainingFiles files(path_), trial(trial_file(search_.chosen));
     save_model(result.model, path_);
     fs::copy_file(trial.history, files.history, fs::copy_options::overwrite_existing);
+    if (options_.json_lines)
+      fs::copy_file(trial.history_lines, files.history_lines, fs::copy_options::overwrite_existing);
     fs::remove_all(folder());
     return result;
   }

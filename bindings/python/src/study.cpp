@@ -166,7 +166,8 @@ py::dict train_network(Experiment experiment, const std::string& model, const st
                        double budget) {
   if (!rhs.is_none()) experiment.system = with_python_rhs(experiment.system, rhs);
   ModelPlan plan = find_model(experiment, model);
-  const TrainOptions options{threads, quiet, resume, device_from(device), budget};
+  TrainOptions options{threads, quiet, resume, device_from(device)};
+  options.budget = budget;
   if (plan.file) throw UsageError("{}: is trained already: {}", plan.name, *plan.file);
   if (plan.baseline) {
     const LongCall call;
