@@ -94,6 +94,12 @@ class System {
   virtual void reduced_rhs(const double* y, double* dydt) const = 0;
   /// grad_y += (dR^/dy)^T adjoint, exactly (dual numbers through the same templated equations).
   virtual void reduced_rhs_vjp(const double* y, const double* adjoint, double* grad_y) const = 0;
+  // Both for `count` states at once, (count, d); and whether a call is so dear that it is worth gathering
+  // them.
+  virtual void reduced_rhs_columns(std::size_t count, const double* y, double* dydt) const;
+  virtual void reduced_rhs_vjp_columns(std::size_t count, const double* y, const double* adjoint,
+                                       double* grad_y) const;
+  virtual bool calls_are_dear() const { return false; }
 
   /// The reduced equations as a value that a CUDA device can evaluate; none: the host has to.
   virtual std::optional<ReducedEquations> reduced_equations() const;

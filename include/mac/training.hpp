@@ -20,6 +20,7 @@ struct TrainOptions {
   bool resume = false;  // go on from the checkpoint beside the model, if there is one
   Device device = Device::cpu;
   bool json_lines = false;  // the history as JSON lines, too
+  double budget = 0;  // seconds for the trials of recipe = "auto" and the training after them; 0: any number
 };
 
 /// The files of a training whose result is `model` ("runs/mac.safetensors").
@@ -38,6 +39,8 @@ struct TrainingResult {
   double best_validation = 0;   // as plan.select measures it; NaN where nothing is measured
   double seconds_per_step = 0;  // of this process
   std::size_t steps = 0;        // that were taken: fewer than planned where `patience` ended a stage
+  // recipe = "auto": what was tried, as JSON and as a table; a sentence where no trial is better than none.
+  std::string search = {}, table = {}, warning = {};
 };
 
 /// Trains a network of the experiment and writes its files. The same plan, seed and data give the same bytes

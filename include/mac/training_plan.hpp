@@ -7,6 +7,7 @@
 #include <mac/precision.hpp>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -83,10 +84,15 @@ struct TrainingPlan {
   std::size_t validation_trajectories = 50;
   double validation_horizon = 0;  // length of a validation rollout; 0: as long as the trajectories trained on
   std::size_t patience = 0;       // validations without a better one after which a stage ends; 0: never
+  /// Validation rollouts go on for this many times their horizon, without data: those that stray from the
+  /// data's range count as lost.
+  double validation_beyond = 0;
+  double history = 0;  // length of the true past that is read before errors count and rollouts run free
   std::size_t checkpoint_every = 1000;
   std::uint64_t seed = 0;
   double memory = 1;  // GB of training data kept in memory (a device's own); more is read as needed
   std::vector<StagePlan> stages;
+  std::set<std::string> given = {};  // what the experiment says itself, which recipe = "auto" leaves alone
 
   std::size_t steps() const;  // of all stages
 };

@@ -22,17 +22,22 @@ std::string baselines() {
 }  // namespace
 
 std::string settings_reference() {
-  const Draft fast = recipe("fast"), paper = recipe("paper");
+  const Draft fast = recipe("fast"), paper = recipe("paper"), searched = recipe("auto");
   return section("[data]", "Its splits, `[data.train]` and so on, are above.",
                  markdown(data_settings(), {{"Default", DataPlan{}}})) +
-         section("[[models]]", "Sizes of a network, `kind = \"mamba\"` or `\"gru\"`.",
+         section("[[models]]",
+                 "Sizes of a network, `kind = \"mamba\"` or `\"gru\"`. With `recipe = \"auto\"` what is left out is searched for.",
                  markdown(size_settings(LayerKind::mamba), {{"Default", NetworkShape{}}})) +
          baselines() +
-         section("[training]", "Of the whole training; defaults are those of the recipe.",
-                 markdown<TrainingPlan>(training_settings(), {{"fast", fast.plan}, {"paper", paper.plan}})) +
-         section("[training], [[training.stages]]",
-                 "Of a stage: in `[training]` for all of them, in `[[training.stages]]` for one.",
-                 markdown<StagePlan>(stage_settings(), {{"fast", fast.stage}, {"paper", paper.stage}}));
+         section(
+             "[training]", "Of the whole training; defaults are those of the recipe.",
+             markdown<TrainingPlan>(training_settings(),
+                                    {{"fast", fast.plan}, {"paper", paper.plan}, {"auto", searched.plan}})) +
+         section(
+             "[training], [[training.stages]]",
+             "Of a stage: in `[training]` for all of them, in `[[training.stages]]` for one.",
+             markdown<StagePlan>(stage_settings(),
+                                 {{"fast", fast.stage}, {"paper", paper.stage}, {"auto", searched.stage}}));
 }
 
 }  // namespace mac::cli

@@ -28,6 +28,7 @@ struct TrainRequest {
   bool resume = false;
   std::string device = "cpu";
   std::string log;
+  double budget = 0;
 };
 
 std::vector<ModelPlan> chosen_models(const Experiment& experiment, const TrainRequest& request) {
@@ -45,6 +46,11 @@ std::vector<ModelPlan> chosen_models(const Experiment& experiment, const TrainRe
 }
 
 void print(const std::string& path, const TrainingPlan& plan, const TrainingResult& result) {
+  if (!result.search.empty()) {  // recipe = "auto" says itself what it chose
+    fmt::print("{}{}\n", result.table, path);
+    if (!result.warning.empty()) say("warning: {}: {}\n", path, result.warning);
+    return;
+  }
   fmt::print("{}: {} steps of {:.3g} s", path, result.steps, result.seconds_per_step);
   if (!std::isnan(result.best_validation))
     fmt::print(", best at step {} with a validation {} of {:.4g}", result.best_step,
@@ -58,7 +64,7 @@ void train_network(const Experiment& experiment, const ModelPlan& model, const D
                    const std::vector<std::uint64_t>& seeds, const PathOf& path_of,
                    const TrainRequest& request) {
   const TrainOptions options{request.common.threads, request.common.quiet, request.resume,
-                             device_from(request.device), request.log == "jsonl"};
+                             device_from(request.device), request.log == "jsonl", request.budget};
   std::vector<std::string> paths;
   for (const std::uint64_t seed : seeds) {
     ModelPlan plan = model;
@@ -154,6 +160,14 @@ void add_train(CLI::App& program) {
           "Write the history in this format, too: jsonl, a JSON object a line in MODEL.history.jsonl")
       ->check(CLI::IsMember({"jsonl"}))
       ->type_name("FORMAT");
+  command
+      ->add_option(
+          "--budget", request->budget,
+          "Time for recipe = \"auto\", as in 90s, 10min, 2h: trials that would take longer are left out")
+      ->transform(CLI::AsNumberWithUnit(std::map<std::string, double>{{"s", 1}, {"min", 60}, {"h", 3600}},
+                                        CLI::AsNumberWithUnit::UNIT_OPTIONAL))
+      ->check(positive_number())
+      ->type_name("TIME");
   add_common(*command, request->common, false);
   command->callback([request] { run(*request); });
 }

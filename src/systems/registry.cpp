@@ -43,6 +43,16 @@ Registry& registry() {
 
 std::optional<ReducedEquations> System::reduced_equations() const { return std::nullopt; }
 
+void System::reduced_rhs_columns(std::size_t count, const double* y, double* dydt) const {
+  for (std::size_t i = 0; i < count; ++i) reduced_rhs(y + i * resolved_size(), dydt + i * resolved_size());
+}
+
+void System::reduced_rhs_vjp_columns(std::size_t count, const double* y, const double* adjoint,
+                                     double* grad_y) const {
+  for (std::size_t i = 0; i < count * resolved_size(); i += resolved_size())
+    reduced_rhs_vjp(y + i, adjoint + i, grad_y + i);
+}
+
 std::vector<std::string> system_names() {
   const std::lock_guard lock(registry().mutex);
   std::vector<std::string> names;

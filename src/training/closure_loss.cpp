@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <cmath>
 #include <numeric>
 
@@ -57,12 +58,19 @@ class ClosureLoss final : public Loss<T> {
     return static_cast<double>(y_[row + j]) - normalisers_.output.to_network(j, batch.closure[row + j]);
   }
 
+  /// Numbers of sample b that only the memory sees; their gradient is zero.
+  std::size_t skip_history(std::size_t b, SequenceDims dims) {
+    const std::size_t c = weights_.size(), skipped = std::min(context_.history, dims.time - 1) * c;
+    std::fill_n(d_y_.begin() + static_cast<std::ptrdiff_t>(b * dims.time * c), skipped, T{0});
+    return skipped;
+  }
+
   /// Sample b's part of the loss; leaves its gradient in d_y_.
   double squared_errors(const Batch& batch, std::size_t b, SequenceDims dims) {
-    const std::size_t c = weights_.size(), size = dims.time * c;
-    const double share = 1 / static_cast<double>(dims.batch * size);
+    const std::size_t c = weights_.size(), size = dims.time * c, first = b * size + skip_history(b, dims);
+    const double share = 1 / static_cast<double>(dims.batch * ((b + 1) * size - first));
     double sum = 0;
-    for (std::size_t row = b * size; row < (b + 1) * size; row += c)
+    for (std::size_t row = first; row < (b + 1) * size; row += c)
       for (std::size_t j = 0; j < c; ++j) {
         const double e = error(batch, row, j);
         sum += weights_[j] * e * e;
@@ -72,10 +80,11 @@ class ClosureLoss final : public Loss<T> {
   }
 
   double relative_errors(const Batch& batch, std::size_t b, SequenceDims dims) {
-    const std::size_t c = weights_.size(), size = dims.time * c;
-    const double rows = static_cast<double>(dims.time), parts = static_cast<double>(dims.batch * c);
+    const std::size_t c = weights_.size(), size = dims.time * c, first = b * size + skip_history(b, dims);
+    const double rows = static_cast<double>(((b + 1) * size - first) / c),
+                 parts = static_cast<double>(dims.batch * c);
     std::vector<double> squares(c);
-    for (std::size_t row = b * size; row < (b + 1) * size; row += c)
+    for (std::size_t row = first; row < (b + 1) * size; row += c)
       for (std::size_t j = 0; j < c; ++j) squares[j] += error(batch, row, j) * error(batch, row, j);
     const std::vector<double> sizes = sizes_.of(batch, b);
     double sum = 0;
@@ -84,7 +93,7 @@ class ClosureLoss final : public Loss<T> {
       const double relative = norm / sizes[context_.system.closure_targets()[j]];
       sum += relative / parts;
       const double slope = relative / (parts * rows * norm * norm);
-      for (std::size_t row = b * size; row < (b + 1) * size; row += c)
+      for (std::size_t row = first; row < (b + 1) * size; row += c)
         d_y_[row + j] = static_cast<T>(slope * error(batch, row, j));
     }
     return sum;

@@ -36,6 +36,7 @@ struct LossContext {
   HeldClosure held;
   double dt = 0;  // of the closure
   int threads = 1;
+  std::size_t history = 0;  // times at the start of a sequence whose errors do not count
 };
 
 /// w_j, with mean 1. A closure error e (normalised) moves the normalised resolved variable it drives at the

@@ -27,10 +27,30 @@ void read_training(const ConfigTable& table, Draft& draft) {
   if (table.has("recipe")) draft = recipe(table.choice("recipe", recipe_names()));
   training_settings().read(table, draft.plan);
   read_stage(table, draft.stage);
+  for (const char* key : {"noise", "max_lr", "loss"})
+    if (table.has(key)) draft.plan.given.insert(key);
+}
+
+/// Our own systems were tuned by hand. Elsewhere the settings are searched for, unless the experiment says
+/// what a search has to leave open.
+std::string default_recipe(const System& system, const std::optional<ConfigTable>& shared,
+                           const std::optional<ConfigTable>& own) {
+  for (const char* tuned : {"burgers", "kdv", "lorenz96", "power_grid"})
+    if (system.name() == tuned) return "fast";
+  for (const auto& table : {shared, own})
+    if (table && (table->has("stages") || table->has("select"))) return "fast";
+  return "auto";
+}
+
+/// A search judges by rollouts and makes its own stages.
+void check_open_to_search(const ConfigTable& table) {
+  for (const char* key : {"stages", "select"})
+    if (table.has(key))
+      table.fail(key, "recipe = \"auto\" decides this itself; leave it out, or say recipe = \"fast\"");
 }
 
 /// Refuses a stage that the training data cannot serve.
-void check(const StagePlan& stage, const HeldClosure& held, const DataPlan& data, const ConfigTable& table) {
+void check(const StagePlan& stage, const TrainingPlan& plan, const DataPlan& data, const ConfigTable& table) {
   const auto train = std::find_if(data.splits.begin(), data.splits.end(),
                                   [](const SplitPlan& split) { return split.name == "train"; });
   if (train == data.splits.end()) table.fail("", "training needs a [data.train]");
@@ -39,7 +59,7 @@ void check(const StagePlan& stage, const HeldClosure& held, const DataPlan& data
   const std::size_t intervals =
       stage.horizon > 0 ? static_cast<std::size_t>(std::lround(stage.horizon / data.closure_step()))
                         : train->intervals;
-  const bool means = stage.loss == LossKind::closure && held.target == Target::mean;
+  const bool means = stage.loss == LossKind::closure && plan.held.target == Target::mean;
   const std::size_t longest = means ? intervals : intervals + 1;
   const std::size_t length = stage.window > 0 ? stage.window : longest;
   if (length > longest)
@@ -49,6 +69,9 @@ void check(const StagePlan& stage, const HeldClosure& held, const DataPlan& data
   if (length <= ahead)
     table.fail(stage.loss == LossKind::rollout ? "rollout_steps" : "window",
                fmt::format("a sequence of {} times has no room for {} step(s) ahead", length, ahead));
+  if (std::lround(plan.history / data.closure_step()) + static_cast<long>(ahead) >= static_cast<long>(length))
+    table.fail("history", fmt::format("is {}, which leaves nothing of a sequence of {} times to train on",
+                                      plan.history, length));
 }
 
 /// The file of a model; a relative path begins in the folder of the experiment.
@@ -61,12 +84,15 @@ std::string model_path(const ConfigTable& table, std::string_view key,
   return (std::filesystem::path(table.file()).parent_path() / file).lexically_normal().string();
 }
 
-TrainingPlan read_plan(const ConfigTable& experiment, const ConfigTable& model, const DataPlan& data) {
-  Draft draft = recipe("fast");
+TrainingPlan read_plan(const ConfigTable& experiment, const ConfigTable& model, const System& system,
+                       const DataPlan& data) {
   const auto shared = experiment.table_if("training"), own = model.table_if("training");
+  Draft draft = recipe(default_recipe(system, shared, own));
   if (shared) read_training(*shared, draft);
   if (own) read_training(*own, draft);
 
+  for (const auto& table : {shared, own})
+    if (table && draft.plan.recipe == "auto") check_open_to_search(*table);
   std::vector<ConfigTable> stages;
   for (const auto& source : {shared, own})
     if (source && source->has("stages")) stages = source->tables("stages");
@@ -78,7 +104,7 @@ TrainingPlan read_plan(const ConfigTable& experiment, const ConfigTable& model, 
   for (const ConfigTable& table : stages) {
     StagePlan stage = draft.stage;
     read_stage(table, stage);
-    check(stage, draft.plan.held, data, table);
+    check(stage, draft.plan, data, table);
     draft.plan.stages.push_back(stage);
   }
   if (draft.plan.patience > 0 && draft.plan.select == Selection::last)
@@ -87,7 +113,7 @@ TrainingPlan read_plan(const ConfigTable& experiment, const ConfigTable& model, 
   if (!draft.plan.init.empty())
     draft.plan.init_file = model_path(own && own->has("init") ? *own : *shared, "init", {".safetensors"});
   if (stages.empty()) {
-    check(draft.stage, draft.plan.held, data, own ? *own : shared ? *shared : model);
+    check(draft.stage, draft.plan, data, own ? *own : shared ? *shared : model);
     draft.plan.stages.push_back(draft.stage);
   }
   return draft.plan;
@@ -95,7 +121,7 @@ TrainingPlan read_plan(const ConfigTable& experiment, const ConfigTable& model, 
 
 /// Without equations there is nothing to couple the network to.
 void check_needs_no_equations(const TrainingPlan& plan, const System& system, const ConfigTable& table) {
-  if (plan.select == Selection::rollout)
+  if (plan.select == Selection::rollout && plan.recipe != "auto")
     table.fail("",
                fmt::format("{} data cannot be rolled out; say select = \"loss\" or \"last\" in [training]",
                            system.name()));
@@ -106,6 +132,19 @@ void check_needs_no_equations(const TrainingPlan& plan, const System& system, co
                              system.name(), to_string(stage.loss)));
 }
 
+/// Sizes that the experiment does not say are where a search starts.
+void read_open_size(const ConfigTable& table, NetworkPlan& plan) {
+  NetworkShape& shape = plan.shape;
+  shape.d_model = 16;
+  shape.n_blocks = 2;
+  shape.d_state = has_states(shape.kind) ? 8 : 0;
+  for (const auto& setting : size_settings(shape.kind).settings()) {
+    if (!table.has(setting.key)) continue;
+    setting.read(table, shape);
+    plan.training.given.insert("size");
+  }
+}
+
 NetworkPlan read_network(const ConfigTable& experiment, const ConfigTable& table, const System& system,
                          const DataPlan& data) {
   NetworkPlan plan;
@@ -113,11 +152,14 @@ NetworkPlan read_network(const ConfigTable& experiment, const ConfigTable& table
   shape.kind = layer_kind_from(table.string("kind"));
   shape.d_in = system.resolved_size();
   shape.d_out = system.closure_size();
-  size_settings(shape.kind).read(table, shape);
+  plan.training = read_plan(experiment, table, system, data);
+  if (plan.training.recipe == "auto")
+    read_open_size(table, plan);
+  else
+    size_settings(shape.kind).read(table, shape);
   if (!has_states(shape.kind) && table.has("d_state"))
     table.fail("d_state", fmt::format("is a size that a {} does not have", to_string(shape.kind)));
   validate(shape);
-  plan.training = read_plan(experiment, table, data);
   if (!system.has_equations()) check_needs_no_equations(plan.training, system, table);
   return plan;
 }

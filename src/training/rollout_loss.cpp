@@ -3,8 +3,10 @@
 #include <algorithm>
 #include <cmath>
 #include <mac/error.hpp>
+#include <optional>
 
 #include "parallel/parallel_for.hpp"
+#include "rollout/coupled_columns.hpp"
 #include "training/losses.hpp"
 #include "training/rollout_network.hpp"
 
@@ -55,7 +57,7 @@ class RolloutLoss final : public Loss<T> {
   /// Window b's part of the loss from its squared errors; leaves dL/d(error) / error of each variable in
   /// slopes_.
   double window_loss(const Batch& batch, std::size_t b) {
-    const double errors = static_cast<double>((batch.shape.states - steps_) * steps_);
+    const double errors = static_cast<double>((starts_ - first_start()) * steps_);
     const double parts = static_cast<double>(batch.count * d_);
     const std::vector<double> sizes = relative_ ? sizes_.of(batch, b) : std::vector<double>();
     double loss = 0;
@@ -73,12 +75,20 @@ class RolloutLoss final : public Loss<T> {
     return loss;
   }
 
+  /// Chains that start earlier only fill the memory.
+  std::size_t first_start() const { return std::min(context_.history, starts_ - 1); }
+
   void prepare(std::size_t windows, std::size_t starts) {
     if (network_ && windows == windows_ && starts == starts_) return;
     windows_ = windows, starts_ = starts;
     network_.reset();  // frees its tapes before the new ones are made
-    network_ = make_rollout_network(form_, engine_, windows, starts, steps_);
+    network_ = make_rollout_network(form_, engine_, windows, starts, steps_, first_start());
     const std::size_t chains = windows * starts;
+    if (context_.system.calls_are_dear()) {
+      columns_.emplace(context_.system, context_.dt, context_.held, windows * (starts - network_->first()));
+      before_.resize(chains * c_);
+      d_previous_.resize(chains * c_);
+    }
     z_.assign(steps_ + 1, std::vector<double>(chains * d_));
     closure_.assign(steps_, std::vector<double>(chains * c_));
     d_closure_ = closure_;
@@ -89,12 +99,12 @@ class RolloutLoss final : public Loss<T> {
     d_before_.resize(chains * d_);
   }
 
-  /// fn(b, t, i) for every chain i = chain(b, t); each window belongs to one thread.
+  /// fn(b, t, i) for every chain i = chain(b, t) from t = first on; each window belongs to one thread.
   template <class Function>
-  void for_each_chain(const Function& fn) const {
+  void for_each_chain(std::size_t first, const Function& fn) const {
     parallel_for(windows_, windows_ * starts_ > worth_threads ? context_.threads : 1,
                  [&](std::size_t b, std::size_t) {
-                   for (std::size_t t = 0; t < starts_; ++t) fn(b, t, network_->chain(b, t));
+                   for (std::size_t t = first; t < starts_; ++t) fn(b, t, network_->chain(b, t));
                  });
   }
 
@@ -115,15 +125,52 @@ class RolloutLoss final : public Loss<T> {
                              : arrays[static_cast<std::size_t>(previous.step)].data() + previous.chain * c_;
   }
 
+  // Steps of all chains in one call of the right-hand side: chains from `going` on are the end of every
+  // array. A chain without an earlier prediction takes its own for it: the line is then level.
+
+  Previous or_own(Previous before, std::size_t s, std::size_t i) const {
+    return before.step < 0 ? Previous{static_cast<std::ptrdiff_t>(s), i} : before;
+  }
+
+  void gather_previous(std::size_t s) {
+    for_each_chain(network_->first(), [&](std::size_t b, std::size_t t, std::size_t i) {
+      std::copy_n(at(closure_, or_own(previous(s, b, t, i), s, i)), c_, before_.data() + i * c_);
+    });
+  }
+
+  std::size_t skipped() const { return windows_ * network_->first(); }
+
+  void step_columns(std::size_t s) {
+    gather_previous(s);
+    std::ranges::copy(z_[s], z_[s + 1].begin());
+    columns_->step(closure_[s].data() + skipped() * c_, before_.data() + skipped() * c_,
+                   z_[s + 1].data() + skipped() * d_);
+  }
+
+  void step_columns_back(std::size_t s) {
+    gather_previous(s);
+    std::ranges::fill(d_previous_, 0.0);
+    const std::size_t d = skipped() * d_, c = skipped() * c_;
+    columns_->adjoint(closure_[s].data() + c, before_.data() + c, z_[s].data() + d, d_z_.data() + d,
+                      d_before_.data() + d, d_closure_[s].data() + c, d_previous_.data() + c);
+    for (std::size_t b = 0; b < windows_; ++b)
+      for (std::size_t t = network_->first(); t < starts_; ++t) {
+        const std::size_t i = network_->chain(b, t);
+        double* const to = at(d_closure_, or_own(previous(s, b, t, i), s, i));
+        for (std::size_t j = 0; j < c_; ++j) to[j] += d_previous_[i * c_ + j];
+      }
+  }
+
   void forward(const T* parameters, const Batch& batch, std::size_t first) {
     const NormaliserView input = normalisers_.input.view(), output = normalisers_.output.view();
     const std::size_t states = batch.shape.states;
-    for_each_chain([&](std::size_t b, std::size_t t, std::size_t i) {
+    const std::size_t going = network_->first();
+    for_each_chain(0, [&](std::size_t b, std::size_t t, std::size_t i) {
       std::copy_n(batch.resolved.data() + ((first + b) * states + t) * d_, d_, z_[0].data() + i * d_);
     });
     for (std::size_t s = 0; s < steps_; ++s) {
       const bool noisy = s == 0 && !batch.noise.empty();
-      for_each_chain([&](std::size_t b, std::size_t t, std::size_t i) {
+      for_each_chain(s == 0 ? 0 : going, [&](std::size_t b, std::size_t t, std::size_t i) {
         for (std::size_t v = 0; v < d_; ++v) {
           double value = input.to_network(v, z_[s][i * d_ + v]);
           if (noisy) value += batch.noise[((first + b) * states + t) * d_ + v];
@@ -133,11 +180,15 @@ class RolloutLoss final : public Loss<T> {
       network_->forward(parameters, s, x_[s].data(), y_.data());
       for (std::size_t i = 0; i < y_.size(); ++i)
         closure_[s][i] = output.to_physical(i % c_, static_cast<double>(y_[i]));
-      for_each_chain([&](std::size_t b, std::size_t t, std::size_t i) {
+      if (columns_) step_columns(s);
+      for_each_chain(going, [&](std::size_t b, std::size_t t, std::size_t i) {
         double* const next = z_[s + 1].data() + i * d_;
-        std::copy_n(z_[s].data() + i * d_, d_, next);
-        coupled_step(context_.system, context_.dt, context_.held, closure_[s].data() + i * c_,
-                     at(closure_, previous(s, b, t, i)), next);
+        if (!columns_) {
+          std::copy_n(z_[s].data() + i * d_, d_, next);
+          coupled_step(context_.system, context_.dt, context_.held, closure_[s].data() + i * c_,
+                       at(closure_, previous(s, b, t, i)), next);
+        }
+        if (t < first_start()) return;
         const double* truth = batch.resolved.data() + ((first + b) * states + t + s + 1) * d_;
         for (std::size_t v = 0; v < d_; ++v) {
           const double error = (next[v] - truth[v]) * input.factor[v];
@@ -154,17 +205,19 @@ class RolloutLoss final : public Loss<T> {
     std::ranges::fill(d_z_, 0.0);
     for (std::size_t s = steps_; s-- > 0;) {
       std::ranges::fill(d_before_, 0.0);
-      for_each_chain([&](std::size_t b, std::size_t t, std::size_t i) {
+      for_each_chain(network_->first(), [&](std::size_t b, std::size_t t, std::size_t i) {
         const double* truth = batch.resolved.data() + ((first + b) * states + t + s + 1) * d_;
         double* const d_next = d_z_.data() + i * d_;
-        for (std::size_t v = 0; v < d_; ++v)
+        for (std::size_t v = 0; v < d_ && t >= first_start(); ++v)
           d_next[v] += slopes_[(first + b) * d_ + v] * (z_[s + 1][i * d_ + v] - truth[v]) * input.factor[v] *
                        input.factor[v];
+        if (columns_) return;
         const Previous before = previous(s, b, t, i);
         coupled_step_adjoint(context_.system, context_.dt, context_.held, closure_[s].data() + i * c_,
                              at(closure_, before), z_[s].data() + i * d_, d_next, d_before_.data() + i * d_,
                              d_closure_[s].data() + i * c_, at(d_closure_, before));
       });
+      if (columns_) step_columns_back(s);
       for (std::size_t i = 0; i < y_.size(); ++i)
         y_[i] = static_cast<T>(d_closure_[s][i] * output.scale[i % c_]);
       network_->backward(parameters, s, x_[s].data(), y_.data(), gradient, s > 0 ? d_x_.data() : nullptr);
@@ -192,6 +245,9 @@ class RolloutLoss final : public Loss<T> {
   std::vector<T> y_, d_x_;
   std::vector<double> d_z_, d_before_;    // (chains, d)
   std::vector<double> squares_, slopes_;  // (batch, d): of each window and variable
+
+  std::optional<CoupledColumns> columns_;    // where a call of the right-hand side is dear
+  std::vector<double> before_, d_previous_;  // (chains, c): the predictions before those of a step
 };
 
 }  // namespace

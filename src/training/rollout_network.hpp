@@ -7,6 +7,8 @@
 //   autoregressive   step s of chain t follows X_0..X_t, z(t,1), ..., z(t,s): its own memory, carried on
 //
 // Paper, Training Loss Choices (apdx_training_losses): the sequence form, L = 54 and K = 10 for Lorenz '96.
+// Chains before t = `first` are only read, for the memory of those after them: their predictions after step 0
+// mean nothing. In sequence form all of them are needed.
 #pragma once
 
 #include <mac/network.hpp>
@@ -21,6 +23,7 @@ class RolloutNetwork {
   virtual ~RolloutNetwork() = default;
 
   virtual std::size_t chain(std::size_t b, std::size_t t) const = 0;
+  virtual std::size_t first() const = 0;  // t of the first chains that go on after step 0
 
   /// x (chains, d_in) -> y (chains, d_out) of step s; called for s = 0, 1, ..., K-1 ...
   virtual void forward(const T* parameters, std::size_t s, const T* x, T* y) = 0;
@@ -33,6 +36,6 @@ class RolloutNetwork {
 template <class T>
 std::unique_ptr<RolloutNetwork<T>> make_rollout_network(RolloutForm form, SequenceEngine<T>& engine,
                                                         std::size_t windows, std::size_t starts,
-                                                        std::size_t steps);
+                                                        std::size_t steps, std::size_t first);
 
 }  // namespace mac

@@ -38,7 +38,18 @@ Draft fast_recipe() {
   return draft;
 }
 
+/// For problems that nobody tuned. Noise makes a closure that stays on course in a free rollout; how much of
+/// it, the learning rate and the size of the network are only where the search starts (auto_recipe.hpp).
+Draft auto_recipe() {
+  Draft draft = fast_recipe();
+  draft.plan.recipe = "auto";
+  draft.plan.validation_beyond = 2;
+  draft.stage.noise = 0.03;
+  return draft;
+}
+
 constexpr SettingOptions required{.required = true}, changes_nothing{.in_text = InText::never};
+constexpr SettingOptions if_changed{.in_text = InText::if_changed};
 
 SettingTable<NetworkShape> frame_sizes() {
   SettingTable<NetworkShape> table;
@@ -84,6 +95,14 @@ const SettingTable<TrainingPlan>& training_settings() {
     t.integer("patience", &Plan::patience, {0},
               "validations without a better one after which a stage ends; 0: never",
               {.in_text = InText::if_changed});
+    t.number(
+        "validation_beyond", &Plan::validation_beyond, non_negative,
+        "validation rollouts go on for this many times their horizon; the share that strays from the data's "
+        "range is added to their error",
+        if_changed);
+    t.number("history", &Plan::history, non_negative,
+             "length of the true past that is read first: errors count and rollouts run free from there on",
+             if_changed);
     t.integer("checkpoint_every", &Plan::checkpoint_every, {1}, "steps between checkpoints", changes_nothing);
     t.integer("seed", &Plan::seed, {0}, "of weights, batches, noise and augmentation");
     t.number("memory", &Plan::memory, non_negative,
@@ -140,9 +159,11 @@ const SettingTable<NetworkShape>& size_settings(LayerKind kind) {
   return has_states(kind) ? with_states : frame;
 }
 
-std::vector<std::string> recipe_names() { return {"paper", "fast"}; }
+std::vector<std::string> recipe_names() { return {"paper", "fast", "auto"}; }
 
-Draft recipe(const std::string& name) { return name == "paper" ? paper_recipe() : fast_recipe(); }
+Draft recipe(const std::string& name) {
+  return name == "paper" ? paper_recipe() : name == "auto" ? auto_recipe() : fast_recipe();
+}
 
 std::string_view to_string(LossKind kind) { return losses[static_cast<std::size_t>(kind)]; }
 

@@ -1,3 +1,5 @@
+#include "training/trainer.hpp"
+
 #include <algorithm>
 #include <chrono>
 #include <cmath>
@@ -12,6 +14,7 @@
 #include "io/input_file.hpp"
 #include "io/standard_streams.hpp"
 #include "parallel/thread_count.hpp"
+#include "training/auto_recipe.hpp"
 #include "training/descent.hpp"
 #include "training/fine_tuning.hpp"
 #include "training/normalise.hpp"
@@ -72,7 +75,7 @@ class Trainer {
         train_(data.split("train")),
         normalisation_(fit_normalisation(train_, *experiment.system, plan_.normalisation, plan_.held.target,
                                          usable_times(train_, longest_horizon(plan_), step_size()))),
-        context_{*experiment.system, normalisation_, plan_.held, step_size(), threads_},
+        context_{*experiment.system, normalisation_, plan_.held, step_size(), threads_, history()},
         engine_(make_engine<T>(shape_, options.device, threads_)) {
     std::vector<double> start;  // empty: random weights
     if (!plan_.init_file.empty()) {
@@ -90,8 +93,9 @@ class Trainer {
     check_finite(*validation_, *experiment.system);
     if (plan_.select == Selection::rollout) {
       const double horizon = plan_.validation_horizon > 0 ? plan_.validation_horizon : longest_horizon(plan_);
-      rollouts_.emplace(*validation_, usable_times(*validation_, horizon, step_size()) - 1,
-                        plan_.validation_trajectories);
+      rollouts_.emplace(*validation_, RolloutValidation::Plan{
+                                          usable_times(*validation_, horizon, step_size()) - 1,
+                                          plan_.validation_trajectories, history(), plan_.validation_beyond});
     }
   }
 
@@ -130,6 +134,7 @@ class Trainer {
   };
 
   double step_size() const { return experiment_.data.closure_step(); }
+  std::size_t history() const { return static_cast<std::size_t>(std::lround(plan_.history / step_size())); }
 
   std::string label() const {
     if (runs_.size() == 1) return fmt::format("training {} (seed {})", runs_[0].name(), plan_.seed);
@@ -166,7 +171,8 @@ class Trainer {
   }
 
   bool on_device(const StagePlan& stage) const {
-    return options_.device == Device::cuda && descends_on_device(stage, *experiment_.system);
+    return options_.device == Device::cuda && plan_.history == 0 &&
+           descends_on_device(stage, *experiment_.system);
   }
 
   void advance(Group& group, Progress& progress) {
@@ -294,14 +300,10 @@ void check(const Experiment& experiment, const ModelPlan& plan, const DataFile& 
 
 }  // namespace
 
-std::vector<TrainingResult> train_seeds(const Experiment& experiment, const ModelPlan& plan,
-                                        std::span<const std::uint64_t> seeds, const DataFile& data,
-                                        std::span<const std::string> paths, const TrainOptions& options) {
-  check(experiment, plan, data);
-  for (const std::string& path : paths) {
-    check_output(path, {experiment.config.source(), data.path()});
-    check_writable(path);
-  }
+std::vector<TrainingResult> train_as_planned(const Experiment& experiment, const ModelPlan& plan,
+                                             std::span<const std::uint64_t> seeds, const DataFile& data,
+                                             std::span<const std::string> paths,
+                                             const TrainOptions& options) {
   std::vector<ModelPlan> models;
   for (const std::uint64_t seed : seeds) {
     models.push_back(plan);
@@ -310,6 +312,25 @@ std::vector<TrainingResult> train_seeds(const Experiment& experiment, const Mode
   if (plan.network->training.precision == Precision::float64)
     return Trainer<double>(experiment, models, data, paths, options).run();
   return Trainer<float>(experiment, models, data, paths, options).run();
+}
+
+std::vector<TrainingResult> train_seeds(const Experiment& experiment, const ModelPlan& plan,
+                                        std::span<const std::uint64_t> seeds, const DataFile& data,
+                                        std::span<const std::string> paths, const TrainOptions& options) {
+  check(experiment, plan, data);
+  for (const std::string& path : paths) {
+    check_output(path, {experiment.config.source(), data.path()});
+    check_writable(path);
+  }
+  if (plan.network->training.recipe != "auto")
+    return train_as_planned(experiment, plan, seeds, data, paths, options);
+  std::vector<TrainingResult> results;
+  for (std::size_t i = 0; i < seeds.size(); ++i) {
+    ModelPlan one = plan;
+    one.network->training.seed = seeds[i];
+    results.push_back(train_auto(experiment, one, data, paths[i], options));
+  }
+  return results;
 }
 
 Device device_from(std::string_view name) {

@@ -6,8 +6,16 @@
 #include <mac/error.hpp>
 
 #include "coupling/network_columns.hpp"
+#include "rollout/coupled_columns.hpp"
 
 namespace mac {
+
+namespace {
+
+constexpr double overflow = 1e100;  // of a state: its square is near the end of the numbers
+constexpr double lost_error = 2;
+
+}  // namespace
 
 std::vector<ValidationPiece> spread_pieces(std::size_t trajectories, std::size_t starts, std::size_t pieces) {
   std::vector<ValidationPiece> spread;
@@ -20,48 +28,107 @@ std::vector<ValidationPiece> spread_pieces(std::size_t trajectories, std::size_t
   return spread;
 }
 
-RolloutValidation::RolloutValidation(const DataSplit& split, std::size_t intervals, std::size_t pieces)
-    : intervals_(std::min(intervals, split.times() - 1)), d_(split.resolved_size()) {
-  const auto spread = spread_pieces(split.trajectories(), split.times() - intervals_, pieces);
+RolloutValidation::RolloutValidation(const DataSplit& split, const Plan& plan)
+    : plan_(plan), d_(split.resolved_size()), low_(d_), high_(d_) {
+  plan_.history = std::min(plan.history, split.times() - 2);
+  plan_.intervals = std::min(plan.intervals, split.times() - 1 - plan_.history);
+  const std::size_t times = plan_.history + plan_.intervals + 1, piece = times * d_;
+  const auto spread = spread_pieces(split.trajectories(), split.times() + 1 - times, plan.pieces);
   count_ = spread.size();
-  const std::size_t piece = (intervals_ + 1) * d_;
   truth_.resize(count_ * piece);
   for (std::size_t i = 0; i < count_; ++i)
-    split.read_resolved(spread[i].trajectory, spread[i].first, intervals_ + 1, truth_.data() + i * piece);
+    split.read_resolved(spread[i].trajectory, spread[i].first, times, truth_.data() + i * piece);
+  for (std::size_t v = 0; v < d_; ++v) {
+    double low = truth_[v], high = low;
+    for (std::size_t k = v; k < truth_.size(); k += d_) {
+      low = std::min(low, truth_[k]);
+      high = std::max(high, truth_[k]);
+    }
+    const double margin = (high - low) / 2;
+    low_[v] = low - margin;
+    high_[v] = high + margin;
+  }
+}
+
+const double* RolloutValidation::truth(std::size_t i, std::size_t n) const {
+  return truth_.data() + (i * (plan_.history + plan_.intervals + 1) + n) * d_;
+}
+
+template <class Predict>
+RolloutValidation::Runs RolloutValidation::run(const LossContext& context, const Predict& predict) const {
+  const std::size_t c = context.system.closure_size();
+  const std::size_t end = plan_.history + plan_.intervals,
+                    last = end + static_cast<std::size_t>(
+                                     std::lround(plan_.beyond * static_cast<double>(plan_.intervals)));
+  Runs runs{std::vector<double>(count_ * d_), std::vector<double>(count_ * d_), std::vector<char>(count_),
+            std::vector<char>(count_)};
+  std::vector<double> y(count_ * d_), closure(count_ * c), previous(count_ * c);
+  CoupledColumns columns(context.system, context.dt, context.held, count_);
+  for (std::size_t n = 0; n <= last; ++n) {
+    for (std::size_t i = 0; i < count_; ++i) {
+      double* const state = y.data() + i * d_;
+      if (n <= plan_.history) std::copy_n(truth(i, n), d_, state);
+      for (std::size_t v = 0; v < d_; ++v) {
+        if (!(std::abs(state[v]) < overflow)) runs.blown_up[i] = 1;
+        if (!(state[v] >= low_[v] && state[v] <= high_[v])) runs.strayed[i] = 1;
+      }
+      if (runs.blown_up[i]) std::fill_n(state, d_, 0.0);  // finite for the others' sake
+      if (n < plan_.history || n > end) continue;
+      for (std::size_t v = 0; v < d_; ++v) {
+        const double exact = truth(i, n)[v];
+        runs.errors[i * d_ + v] += (state[v] - exact) * (state[v] - exact);
+        runs.norms[i * d_ + v] += exact * exact;
+      }
+    }
+    if (n == last) break;
+    predict(y, closure);
+    if (n >= plan_.history) columns.step(closure.data(), n > 0 ? previous.data() : nullptr, y.data());
+    closure.swap(previous);
+  }
+  return runs;
+}
+
+double RolloutValidation::mean_error(const Runs& runs, const LossContext& context) const {
+  constexpr double infinity = std::numeric_limits<double>::infinity();
+  const bool robust = plan_.beyond > 0;
+  double sum = 0, strayed = 0;
+  for (std::size_t i = 0; i < count_; ++i) {
+    double piece = 0;
+    for (std::size_t v = 0; v < d_; ++v) {
+      const double size = smallest_size * context.normalisation.input_scale[v];
+      const double floor = robust ? size * size * static_cast<double>(plan_.intervals + 1) : 0;
+      const double relative = std::sqrt(runs.errors[i * d_ + v] / std::max(floor, runs.norms[i * d_ + v]));
+      if (robust)
+        piece += relative / static_cast<double>(d_);
+      else
+        sum += relative;
+    }
+    if (robust) {
+      sum += static_cast<double>(d_) * (runs.blown_up[i] || !(piece < lost_error) ? lost_error : piece);
+      strayed += runs.strayed[i];
+    } else if (runs.blown_up[i]) {
+      return infinity;
+    }
+  }
+  const double mean = sum / static_cast<double>(count_ * d_) + strayed / static_cast<double>(count_);
+  return std::isfinite(mean) ? mean : infinity;
 }
 
 template <class T>
 double RolloutValidation::error(const NetworkShape& shape, std::span<const T> parameters,
                                 const LossContext& context) const {
-  const std::size_t c = shape.d_out;
   const StepEngine<T> engine(shape, parameters);
   const Normalisers normalisers(context.normalisation);
   NetworkColumns<T> network(engine, normalisers, count_);
   std::vector<T> memory(count_ * shape.state_size());
-  std::vector<double> y(count_ * d_), closure(count_ * c), previous(count_ * c);
-  std::vector<double> errors(count_ * d_), norms(count_ * d_);
-  const auto truth = [&](std::size_t i, std::size_t n) {
-    return truth_.data() + (i * (intervals_ + 1) + n) * d_;
-  };
-  for (std::size_t i = 0; i < count_; ++i) std::copy_n(truth(i, 0), d_, y.data() + i * d_);
-
-  for (std::size_t n = 0; n <= intervals_; ++n) {
-    for (std::size_t k = 0; k < count_ * d_; ++k) {
-      const double exact = truth(k / d_, n)[k % d_];
-      errors[k] += (y[k] - exact) * (y[k] - exact);
-      norms[k] += exact * exact;
-    }
-    if (n == intervals_) break;
+  const auto predict = [&](const std::vector<double>& y, std::vector<double>& closure) {
     network.predict(y.data(), closure.data(), memory.data());
-    for (std::size_t i = 0; i < count_; ++i)
-      coupled_step(context.system, context.dt, context.held, closure.data() + i * c,
-                   n > 0 ? previous.data() + i * c : nullptr, y.data() + i * d_);
-    closure.swap(previous);
-  }
-  double sum = 0;
-  for (std::size_t k = 0; k < errors.size(); ++k) sum += std::sqrt(errors[k] / norms[k]);
-  const double mean = sum / static_cast<double>(errors.size());
-  return std::isfinite(mean) ? mean : std::numeric_limits<double>::infinity();
+  };
+  return mean_error(run(context, predict), context);
+}
+
+double RolloutValidation::error_without_closure(const LossContext& context) const {
+  return mean_error(run(context, [](const std::vector<double>&, std::vector<double>&) {}), context);
 }
 
 template double RolloutValidation::error(const NetworkShape&, std::span<const float>,

@@ -18,19 +18,45 @@ struct ValidationPiece {
 /// trajectories are short, and are fewer where there are fewer places to start.
 std::vector<ValidationPiece> spread_pieces(std::size_t trajectories, std::size_t starts, std::size_t pieces);
 
-/// The mean relative L2 error of free rollouts over pieces of the validation trajectories, from empty memory.
+/// Free rollouts over pieces of the validation trajectories, from empty memory.
 class RolloutValidation {
  public:
-  /// Keeps spread_pieces of `intervals` steps in memory.
-  RolloutValidation(const DataSplit& split, std::size_t intervals, std::size_t pieces);
+  struct Plan {
+    std::size_t intervals = 0;  // steps that run free, and are compared with the data
+    std::size_t pieces = 0;
+    std::size_t history = 0;  // steps before them in which the network reads the true past
+    double beyond = 0;        // the runs go on for this many times `intervals`, without data to compare with
+  };
 
-  /// Mean over pieces and resolved variables; infinity if a rollout blows up.
+  /// Keeps spread_pieces in memory.
+  RolloutValidation(const DataSplit& split, const Plan& plan);
+
+  /// The mean relative L2 error over pieces and resolved variables; infinity if a rollout blows up.
+  ///
+  /// With `beyond` it must rank models that are all bad: pieces count at most `lost_error` (2 is what two
+  /// unrelated signals of opposite sign have), a variable that is almost absent from a piece counts by a
+  /// tenth of its scale, and the share of pieces that stray from the data's range is added.
   template <class T>
   double error(const NetworkShape& shape, std::span<const T> parameters, const LossContext& context) const;
 
+  /// The same without a closure.
+  double error_without_closure(const LossContext& context) const;
+
  private:
-  std::size_t intervals_, count_ = 0, d_;
-  std::vector<double> truth_;  // (count, intervals + 1, d)
+  struct Runs {
+    std::vector<double> errors, norms;  // (count, d): sums of squares
+    std::vector<char> blown_up, strayed;
+  };
+  /// predict(n, y, closure): the closures (count, c) of step n
+  template <class Predict>
+  Runs run(const LossContext& context, const Predict& predict) const;
+  double mean_error(const Runs& runs, const LossContext& context) const;
+  const double* truth(std::size_t i, std::size_t n) const;
+
+  Plan plan_;
+  std::size_t count_ = 0, d_;
+  std::vector<double> truth_;       // (count, history + intervals + 1, d)
+  std::vector<double> low_, high_;  // (d): the range of the data, widened by half on either side
 };
 
 /// A stage's loss on the validation split.

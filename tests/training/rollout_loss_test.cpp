@@ -3,15 +3,16 @@
 
 #include <cmath>
 #include <mac/error.hpp>
+#include <mac/recorded.hpp>
 
 #include "training/problem.hpp"
 
 namespace mac::test {
 namespace {
 
-void expect_gradient(Problem problem, const StagePlan& stage, HeldClosure held) {
+void expect_gradient(Problem problem, const StagePlan& stage, HeldClosure held, std::size_t history = 0) {
   const auto engine = make_reference_engine<double>(problem.shape);
-  const LossContext context{*problem.system, problem.normalisation, held, 0.05, 1};
+  const LossContext context{*problem.system, problem.normalisation, held, 0.05, 1, history};
   const auto loss = make_loss<double>(stage, context, *engine);
   std::vector<double> gradient(problem.parameters.size());
   loss->evaluate(problem.parameters.data(), problem.batch, gradient.data());
@@ -76,6 +77,61 @@ TEST_P(LossGradient, OfTheClosureLossWithWeights) {
   for (const LossWeights weights : {LossWeights::none, LossWeights::effect, LossWeights::relative}) {
     stage.loss_weights = weights;
     expect_gradient(random_problem(GetParam(), LayerKind::mamba, {6, 6}, true), stage, {});
+  }
+}
+
+TEST_P(LossGradient, OfLossesWhoseFirstTimesAreHistory) {
+  StagePlan stage;
+  expect_gradient(random_problem(GetParam(), LayerKind::mamba, {6, 6}, false), stage, {}, 2);
+  stage.loss = LossKind::rollout;
+  stage.rollout_steps = 3;
+  for (const RolloutForm form : {RolloutForm::sequence, RolloutForm::autoregressive}) {
+    stage.rollout_form = form;
+    expect_gradient(random_problem(GetParam(), LayerKind::gru, {8, 0}, false), stage, {Hold::linear}, 2);
+  }
+}
+
+/// A system's equations as those of a function that is dear to call.
+std::shared_ptr<const System> as_function(const std::shared_ptr<const System>& system) {
+  return with_reduced_rhs(system, [system](std::size_t count, const double* y, double* dydt) {
+    system->reduced_rhs_columns(count, y, dydt);
+  });
+}
+
+TEST_P(LossGradient, OfRolloutsIsTheSameThroughAFunctionThatIsCalledForAllChainsAtOnce) {
+  for (const RolloutForm form : {RolloutForm::sequence, RolloutForm::autoregressive})
+    for (const std::size_t history : {0, 2}) {
+      const Problem problem = random_problem(GetParam(), LayerKind::mamba, {8, 0}, false);
+      const auto function = as_function(problem.system);
+      const auto engine = make_reference_engine<double>(problem.shape);
+      std::vector<std::vector<double>> gradients;
+      std::vector<double> values;
+      for (const System* system : {problem.system.get(), function.get()}) {
+        const LossContext context{*system, problem.normalisation, {Hold::linear}, 0.05, 1, history};
+        gradients.emplace_back(problem.parameters.size());
+        values.push_back(make_rollout_loss<double>(context, 3, form, LossWeights::none, *engine)
+                             ->evaluate(problem.parameters.data(), problem.batch, gradients.back().data()));
+      }
+      EXPECT_NEAR(values[0], values[1], 1e-12 * values[0]);
+      // Central differences of a step of 6e-6: rounding of 1e-16 / 6e-6 of equations of order 1 to 100.
+      for (std::size_t k = 0; k < gradients[0].size(); ++k)
+        EXPECT_NEAR(gradients[0][k], gradients[1][k], 1e-7 + 1e-6 * std::abs(gradients[0][k]));
+    }
+}
+
+TEST(ClosureLoss, DoesNotCountTheHistory) {
+  Problem problem = random_problem("lorenz96", LayerKind::mamba, {6, 6}, false);
+  const auto engine = make_reference_engine<double>(problem.shape);
+  const std::size_t c = problem.system->closure_size();
+  for (const LossWeights weights : {LossWeights::none, LossWeights::relative}) {
+    const LossContext context{*problem.system, problem.normalisation, {}, 0.05, 1, 2};
+    const auto loss = make_closure_loss<double>(context, weights, *engine);
+    const auto value = [&] { return loss->evaluate(problem.parameters.data(), problem.batch, nullptr); };
+    const double before = value();
+    for (std::size_t k = 0; k < 2 * c; ++k) problem.batch.closure[k] += 1;  // the first two times
+    EXPECT_EQ(value(), before);
+    problem.batch.closure[2 * c] += 1;
+    EXPECT_NE(value(), before);
   }
 }
 

@@ -2,8 +2,70 @@
 
 #include <gtest/gtest.h>
 
+#include "rollout/coupled_columns.hpp"
+#include "training/recorded_problem.hpp"
+#include "training/systems.hpp"
+
 namespace mac::test {
 namespace {
+
+TEST(CoupledColumns, StepEveryTrajectoryAsCoupledStepDoes) {
+  RandomStream random(3, Purpose::noise, 1);
+  for (const std::string& name : all_systems)
+    for (const HeldClosure held :
+         {HeldClosure{Hold::zero, Target::instant}, HeldClosure{Hold::linear, Target::instant},
+          HeldClosure{Hold::linear, Target::mean}}) {
+      const auto system = system_named(name);
+      const std::size_t d = system->resolved_size(), c = system->closure_size(), count = 3;
+      std::vector<double> together = normal_values(count * d, 0.4, random), alone = together;
+      const std::vector<double> closure = normal_values(count * c, 0.4, random),
+                                previous = normal_values(count * c, 0.4, random);
+      CoupledColumns columns(*system, 0.01, held, count);
+      columns.step(closure.data(), nullptr, together.data());
+      columns.step(closure.data(), previous.data(), together.data());
+      for (std::size_t i = 0; i < count; ++i) {
+        coupled_step(*system, 0.01, held, closure.data() + i * c, nullptr, alone.data() + i * d);
+        coupled_step(*system, 0.01, held, closure.data() + i * c, previous.data() + i * c,
+                     alone.data() + i * d);
+      }
+      EXPECT_EQ(together, alone) << name;  // the same operations in the same order
+    }
+}
+
+/// The recorded problem with dx/dt = rate x for its reduced equation.
+struct RolloutCase {
+  ScratchFolder folder;
+  RecordedProblem problem;
+  std::shared_ptr<const System> system;
+  Normalisation scale{{0}, {1}, {0}, {1}};
+
+  explicit RolloutCase(double rate) {
+    problem.write(folder.file("data.h5"));
+    system = with_reduced_rhs(problem.experiment("").system,
+                              [rate](std::size_t count, const double* y, double* dydt) {
+                                for (std::size_t i = 0; i < count; ++i) dydt[i] = rate * y[i];
+                              });
+  }
+  double error(const RolloutValidation::Plan& plan) const {
+    const RolloutValidation rollouts(DataFile::open(folder.file("data.h5")).split("validation"), plan);
+    return rollouts.error_without_closure({*system, scale, {}, problem.dt});
+  }
+};
+
+TEST(RolloutValidation, StartsFreeRunsAfterTheHistory) {
+  const RolloutCase decay(-1);
+  const double whole = decay.error({20, 4}), late = decay.error({20, 4, 15});
+  EXPECT_GT(whole, 0.05);      // without its closure, from t = 0 to 2
+  EXPECT_LT(late, whole / 2);  // from the true state at t = 1.5 on
+}
+
+TEST(RolloutValidation, CountsRunsThatStrayFromTheDataAfterTheirEnd) {
+  const RolloutCase decay(-1), growth(0.5);
+  const double on_data = growth.error({20, 4, 0, 1e-9});
+  EXPECT_NEAR(growth.error({20, 4, 0, 10}), on_data + 1,
+              0.26);                          // e^11 away: all of them, on the data at most one
+  EXPECT_LT(decay.error({20, 4, 0, 10}), 1);  // none
+}
 
 TEST(ValidationPieces, CoverAShortTrajectoryEvenly) {
   const auto pieces = spread_pieces(1, 1001, 50);

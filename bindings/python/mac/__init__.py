@@ -16,6 +16,7 @@ The reference page is docs/python.md.
 from ._mac import Closure, Error, UsageError, __version__
 from .coupling import ClosureWarning, Rollout, rollout
 from .data import DataSet, Split, read_data, write_data
+from .fitting import fit
 from .models import load, zoo
 from .study import (
     RolloutSplit,
@@ -23,7 +24,6 @@ from .study import (
     TrainingResult,
     evaluate,
     export_onnx,
-    fit,
     generate,
     read_rollout,
     rollout_data,

@@ -110,6 +110,8 @@ def train(
     device: str,
     threads: int,
     quiet: bool,
+    rhs: Optional[Callable[[float, _Floats], ArrayLike]] = None,
+    budget: float = 0.0,
 ) -> dict[str, Any]: ...
 def rollout_data(
     model: str,

@@ -13,14 +13,13 @@ from pathlib import Path
 from typing import Any, Mapping, Optional, Sequence, Union
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
 from . import _mac
-from ._mac import Closure, UsageError
+from ._mac import UsageError
 from .coupling import ClosureWarning
-from .data import split_arrays
-from .models import PathLike, load, model_path
-from .systems import AnyExperiment, Experiment, as_experiment, toml_lines
+from .models import PathLike, model_path
+from .systems import AnyExperiment, as_experiment
 
 
 def _within(name: str, value: int, most: int) -> int:
@@ -51,6 +50,22 @@ def generate(experiment: AnyExperiment, path: PathLike, *, threads: int = 0, qui
     _mac.generate(as_experiment(experiment)._experiment, str(path), _threads(threads), quiet)
 
 
+def seconds(budget: Union[None, float, str]) -> float:
+    """600, "600s", "10min", "1.5h" as seconds; None: 0, no limit."""
+    if budget is None:
+        return 0.0
+    units = {"s": 1, "min": 60, "h": 3600}
+    text = str(budget).strip()
+    unit = next((u for u in ("min", "h", "s") if text.endswith(u)), "")
+    try:
+        value = float(text[: len(text) - len(unit)]) * units.get(unit, 1)
+    except ValueError:
+        value = -1.0
+    if not 0 < value < float("inf"):
+        raise UsageError(f'budget is {budget!r}, expected seconds, or a text like "90s", "10min" or "2h"')
+    return value
+
+
 @dataclass(frozen=True)
 class TrainingResult:
     """What came out of a training. A baseline has only a summary in words."""
@@ -61,6 +76,17 @@ class TrainingResult:
     seconds_per_step: Optional[float] = None
     summary: str = ""
     verdict: Sequence[str] = ()  # whether free rollouts on validation data are better than without closure
+    table: str = ""  # recipe = "auto": what was tried and how it did
+    warning: str = ""  # recipe = "auto": where no trial is better than no closure
+
+
+def training_result(path: PathLike, result: dict[str, Any]) -> TrainingResult:
+    """What the library said, with its warnings given."""
+    _warn(result.pop("warnings"))
+    outcome = TrainingResult(str(path), **result)
+    if outcome.warning:
+        warnings.warn(outcome.warning, ClosureWarning, stacklevel=3)
+    return outcome
 
 
 def train(
@@ -72,11 +98,13 @@ def train(
     seed: Optional[int] = None,
     resume: bool = False,
     device: str = "cpu",
+    budget: Union[None, float, str] = None,
     threads: int = 0,
     quiet: bool = True,
 ) -> TrainingResult:
     """Train a model of the experiment (its only one by default) on a data file and write it to `path`.
 
+    With recipe = "auto" the budget, seconds or a text like "10min", leaves out trials that would take longer.
     Ctrl-C saves a checkpoint beside `path`; resume = True goes on from it to the same bytes.
     """
     plan = as_experiment(experiment)
@@ -86,87 +114,10 @@ def train(
         model = next(iter(plan.models))
     if seed is not None:
         seed = _seed(seed)
-    result = _mac.train(plan._experiment, model, str(data), str(path), seed, resume, device, _threads(threads), quiet)
-    _warn(result.pop("warnings"))
-    return TrainingResult(str(path), **result)
-
-
-def _table(name: str, settings: Mapping[str, Any]) -> str:
-    return f"[{name}]\n{toml_lines(dict(settings))}"
-
-
-def fit(
-    path: PathLike,
-    resolved: ArrayLike,
-    closure: ArrayLike,
-    dt: float,
-    *,
-    validation: Union[float, tuple[ArrayLike, ArrayLike]] = 0.1,
-    names: Optional[Sequence[str]] = None,
-    targets: Optional[Sequence[int]] = None,
-    kind: str = "mamba",
-    d_model: int = 16,
-    blocks: int = 2,
-    d_state: int = 8,
-    steps: int = 4000,
-    training: Optional[Mapping[str, Any]] = None,
-    seed: int = 0,
-    resume: bool = False,
-    threads: int = 0,
-    quiet: bool = True,
-) -> Closure:
-    """Train a closure on arrays, write it to `path` and open it.
-
-    resolved    (trajectories, times, variables), saved every dt
-    closure     (trajectories, times, components), the closure at those times
-    validation  the share of the trajectories that is kept for it (at least one), or arrays of their own
-    names       of the variables; default y1, y2, ...
-    targets     the equation of each closure component; default: all in order
-    training    further settings of the [training] table: max_lr, batch, loss_weights, window, ...
-
-    Beside `path` it writes the data as PATH.data.h5, and on Ctrl-C a checkpoint that resume = True goes on from.
-    """
-    train_arrays = split_arrays("train", resolved, closure)
-    if isinstance(validation, (tuple, list)):
-        if len(validation) != 2:
-            raise UsageError(f"validation has {len(validation)} arrays, expected (resolved, closure)")
-        validation_arrays = split_arrays("validation", *validation)
-    else:
-        if not 0 <= validation < 1:
-            raise UsageError(f"validation is {validation}, expected a share of the trajectories, or (resolved, closure)")
-        kept = max(1, round(float(validation) * len(train_arrays["resolved"])))
-        if kept >= len(train_arrays["resolved"]):
-            raise UsageError(f"{len(train_arrays['resolved'])} trajectories leave none for validation: give arrays")
-        validation_arrays = {key: array[-kept:] for key, array in train_arrays.items()}
-        train_arrays = {key: array[:-kept] for key, array in train_arrays.items()}
-    splits = {"train": train_arrays, "validation": validation_arrays}
-
-    variables, components = train_arrays["resolved"].shape[2], train_arrays["closure"].shape[2]
-    names = list(names) if names is not None else [f"y{i + 1}" for i in range(variables)]
-    if len(names) != variables:
-        raise UsageError(f"there are {len(names)} names for {variables} variables")
-    if targets is None and components != variables:
-        raise UsageError(f"{components} closure components for {variables} variables: say in targets which equation each is for")
-    target_list = list(targets) if targets is not None else list(range(variables))
-    if len(target_list) != components or not all(0 <= target < variables for target in target_list):
-        raise UsageError(f"targets is {target_list}, expected {components} numbers of variables, below {variables}")
-
-    settings = {"steps": steps, "select": "loss", "augmentation": False, "normalisation": "max_abs", "seed": seed}
-    model = {"name": "closure", "kind": kind, "d_model": d_model, "blocks": blocks}
-    if kind == "mamba":
-        model["d_state"] = d_state
-    text = _table("system", {"name": "recorded", "resolved": names, "targets": [names[i] for i in target_list]})
-    text += _table("data", {"dt": float(dt)})
-    for name, arrays in splits.items():
-        trajectories, times = arrays["resolved"].shape[:2]
-        text += _table(f"data.{name}", {"trajectories": trajectories, "horizon": (times - 1) * float(dt)})
-    text += "[" + _table("models", model).replace("]\n", "]]\n", 1) + _table("training", {**settings, **(training or {})})
-    experiment = Experiment(text, "fit")
-
-    data = Path(path).with_suffix(".data.h5")
-    _mac.write_data(experiment._experiment, splits, str(data))
-    train(experiment, data, path, resume=resume, threads=threads, quiet=quiet)
-    return load(path)
+    result = _mac.train(
+        plan._experiment, model, str(data), str(path), seed, resume, device, _threads(threads), quiet, None, seconds(budget)
+    )
+    return training_result(path, result)
 
 
 @dataclass(frozen=True)

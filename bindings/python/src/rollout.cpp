@@ -6,6 +6,7 @@
 #include <mac/held_rk4.hpp>
 
 #include "closure.hpp"
+#include "python_rhs.hpp"
 #include "rollout/group.hpp"
 
 namespace mac::python {
@@ -30,21 +31,9 @@ BatchRhs system_rhs(std::shared_ptr<const System> system, Batch batch) {
 }
 
 /// f(t, y) with y in the form the caller's initial state has.
-BatchRhs python_rhs(const py::function& function, Batch batch, std::vector<py::ssize_t> shape) {
-  return [function, batch, shape = std::move(shape)](double t, const double* y, double* dydt) {
-    Array state(shape);
-    std::copy_n(y, batch.size(), state.mutable_data());
-    const py::object result = function(t, state);
-    const Array rate = Array::ensure(result);
-    if (!rate) {
-      PyErr_Clear();
-      throw UsageError("the right-hand side gave {}, expected an array of shape {}",
-                       py::str(py::type::of(result).attr("__name__")).cast<std::string>(), shape_text(state));
-    }
-    if (shape_text(rate) != shape_text(state))
-      throw UsageError("the right-hand side gave the shape {}, expected that of y, {}", shape_text(rate),
-                       shape_text(state));
-    std::copy_n(rate.data(), batch.size(), dydt);
+BatchRhs python_rhs(const py::function& function, std::vector<py::ssize_t> shape) {
+  return [function, shape = std::move(shape)](double t, const double* y, double* dydt) {
+    call_rhs(function, t, shape, y, dydt);
   };
 }
 
@@ -213,7 +202,7 @@ Result roll_out(const py::object& rhs, const Array& y0, Closure* closure, const 
     rollout.run(y, resolved, closures, blow_up_time, [] { throw_if_interrupted(); });
   } else {
     std::vector<py::ssize_t> shape(y0.shape(), y0.shape() + y0.ndim());
-    Rollout rollout(plan, python_rhs(py::reinterpret_borrow<py::function>(rhs), batch, std::move(shape)),
+    Rollout rollout(plan, python_rhs(py::reinterpret_borrow<py::function>(rhs), std::move(shape)),
                     coupling ? &*coupling : nullptr, state);
     rollout.run(y, resolved, closures, blow_up_time, [] {
       if (PyErr_CheckSignals() != 0) throw py::error_already_set();

@@ -6,6 +6,7 @@
 #include <mac/experiment.hpp>
 #include <mac/model.hpp>
 #include <mac/onnx.hpp>
+#include <mac/recorded.hpp>
 #include <mac/run.hpp>
 #include <mac/training.hpp>
 #include <nlohmann/json.hpp>
@@ -14,6 +15,7 @@
 #include "evaluation/judge.hpp"
 #include "io/input_file.hpp"
 #include "module.hpp"
+#include "python_rhs.hpp"
 #include "rollout/open_model.hpp"
 #include "rollout/step_stability.hpp"
 #include "rollout/system_parameters.hpp"
@@ -171,11 +173,30 @@ std::pair<std::vector<std::string>, std::vector<std::string>> told(const std::ve
   return {std::move(sentences), std::move(warnings)};
 }
 
-py::dict train_network(const Experiment& experiment, const std::string& model, const std::string& data,
+/// The experiment's recorded system with a Python function for its reduced right-hand side; it does not
+/// depend on the time, so it is called with 0.
+std::shared_ptr<const System> with_python_rhs(const std::shared_ptr<const System>& system,
+                                              const py::object& function) {
+  const auto d = static_cast<py::ssize_t>(system->resolved_size());
+  // The last owner may be a thread without the GIL.
+  const std::shared_ptr<const py::object> shared(new py::object(function), [](const py::object* owned) {
+    const py::gil_scoped_acquire acquire;
+    delete owned;
+  });
+  return with_reduced_rhs(system, [shared, d](std::size_t count, const double* y, double* dydt) {
+    const py::gil_scoped_acquire acquire;
+    call_rhs(*shared, 0.0, {static_cast<py::ssize_t>(count), d}, y, dydt);
+  });
+}
+
+py::dict train_network(Experiment experiment, const std::string& model, const std::string& data,
                        const std::string& path, std::optional<std::uint64_t> seed, bool resume,
-                       const std::string& device, int threads, bool quiet) {
+                       const std::string& device, int threads, bool quiet, const py::object& rhs,
+                       double budget) {
+  if (!rhs.is_none()) experiment.system = with_python_rhs(experiment.system, rhs);
   ModelPlan plan = find_model(experiment, model);
-  const TrainOptions options{threads, quiet, resume, device_from(device)};
+  TrainOptions options{threads, quiet, resume, device_from(device)};
+  options.budget = budget;
   if (plan.file) throw UsageError("{}: is trained already: {}", plan.name, *plan.file);
   std::string words;
   std::optional<TrainingResult> result;
@@ -201,6 +222,8 @@ py::dict train_network(const Experiment& experiment, const std::string& model, c
   out["best_step"] = result->best_step;
   out["best_validation"] = result->best_validation;
   out["seconds_per_step"] = result->seconds_per_step;
+  out["table"] = result->table;
+  out["warning"] = result->warning;
   return out;
 }
 
@@ -291,7 +314,7 @@ void bind_stages(py::module_& module) {
       py::arg("experiment"), py::arg("path"), py::arg("threads"), py::arg("quiet"));
   module.def("train", &train_network, py::arg("experiment"), py::arg("model"), py::arg("data"),
              py::arg("path"), py::arg("seed"), py::arg("resume"), py::arg("device"), py::arg("threads"),
-             py::arg("quiet"));
+             py::arg("quiet"), py::arg("rhs") = py::none(), py::arg("budget") = 0.0);
   module.def("rollout_data", &roll_out_data, py::arg("model"), py::arg("data"), py::arg("path"),
              py::arg("name"), py::arg("hold"), py::arg("precision"), py::arg("splits"), py::arg("to"),
              py::arg("self_contained"), py::arg("allow_other_parameters"), py::arg("threads"), py::arg("quiet"));

@@ -1,0 +1,35 @@
+// coupled_step and its gradient for many trajectories at once: the reduced right-hand side is called once a
+// stage, not once a stage and trajectory. The numbers are those of coupled_step.
+#pragma once
+
+#include <mac/coupling.hpp>
+#include <vector>
+
+namespace mac {
+
+class CoupledColumns {
+ public:
+  CoupledColumns(const System& system, double dt, HeldClosure held, std::size_t count);
+
+  /// Advances y (count, d) by dt; closure and previous (count, c), previous null in the first step.
+  void step(const double* closure, const double* previous, double* y);
+
+  /// From d_next *adds* to d_y (count, d), d_closure and d_previous (count, c), as coupled_step_adjoint does.
+  /// y is the state before the step.
+  void adjoint(const double* closure, const double* previous, const double* y, const double* d_next,
+               double* d_y, double* d_closure, double* d_previous);
+
+ private:
+  double share(bool has_previous, std::size_t stage) const;
+  /// Fills stages_ and rates_.
+  void compute_stages(const double* closure, const double* previous, const double* y);
+
+  const System& system_;
+  double dt_;
+  HeldClosure held_;
+  std::size_t count_;
+  std::vector<double> stages_, rates_;    // (stages, count, d)
+  std::vector<double> d_rate_, d_stage_;  // (count, d)
+};
+
+}  // namespace mac

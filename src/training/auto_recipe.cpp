@@ -1,0 +1,282 @@
+#include "training/auto_recipe.hpp"
+
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+#include <filesystem>
+#include <mac/error.hpp>
+#include <mac/progress.hpp>
+#include <nlohmann/json.hpp>
+
+#include "io/atomic_file.hpp"
+#include "io/standard_streams.hpp"
+#include "training/fitted_equations.hpp"
+#include "training/normalise.hpp"
+#include "training/trainer.hpp"
+#include "training/trial.hpp"
+#include "training/validation.hpp"
+
+namespace mac {
+
+namespace {
+
+namespace fs = std::filesystem;
+using Clock = std::chrono::steady_clock;
+
+constexpr std::size_t steps_share = 8;    // a trial takes the whole training's steps over this ...
+constexpr std::size_t least_steps = 300;  // ... but not fewer than these
+constexpr double noise_factor = 3, lr_factor = 2.5;
+constexpr double useful_fit = 0.3;  // largest error of fitted equations that still tell closures apart
+
+double seconds_since(Clock::time_point begin) {
+  return std::chrono::duration<double>(Clock::now() - begin).count();
+}
+
+class AutoTraining {
+ public:
+  AutoTraining(const Experiment& experiment, const ModelPlan& plan, const DataFile& data,
+               const std::string& path, const TrainOptions& options)
+      : experiment_(experiment), plan_(plan), data_(data), path_(path), options_(options) {
+    if (!data.has("validation"))
+      throw UsageError(
+          "{}: has no validation split to judge trials by; say recipe = \"fast\" and select = \"last\"",
+          data.path());
+    identity_ = fmt::format("{}{} {} {} {}", to_text(training()), plan.network->shape.d_model,
+                            plan.network->shape.n_blocks, plan.network->shape.d_state,
+                            to_string(plan.network->shape.kind));
+    choose_equations();
+  }
+
+  TrainingResult run() {
+    if (const auto finished = finished_model()) return *finished;
+    if (!options_.resume && fs::exists(folder()))
+      throw UsageError("{}: an unfinished training; go on with --resume, or remove it to start anew",
+                       folder());
+    make_folder(folder());
+    if (search_.judged) {
+      search_.none = error_without_closure();
+      try_noise();
+      try_others();
+    }
+    train_finalists();
+    return write_model();
+  }
+
+ private:
+  const TrainingPlan& training() const { return plan_.network->training; }
+  TrainingPlan& training() { return plan_.network->training; }
+  const StagePlan& stage() const { return training().stages.front(); }
+  std::string folder() const { return fs::path(path_).replace_extension(".trials").string(); }
+
+  /// The equations that the validation rollouts run with: the system's own, or some fitted to the data.
+  void choose_equations() {
+    training().select = Selection::rollout;
+    search_.equations = "with the given reduced equations";
+    if (experiment_.system->has_equations()) return;
+    const auto fitted = fit_equations(experiment_.system, data_.split("train"), data_.split("validation"),
+                                      experiment_.data.closure_step());
+    if (fitted && fitted->error < useful_fit) {
+      experiment_.system = fitted->system;
+      search_.equations = fmt::format(
+          "with reduced equations fitted to dy/dt - closure (a polynomial of degree {}, {:.2g} % off)",
+          fitted->degree, 100 * fitted->error);
+      return;
+    }
+    search_.judged = false;
+    training().select = Selection::loss;
+    search_.equations = "none: there are no reduced equations, and none could be fitted to the data";
+  }
+
+  /// The model, if this very search has written it already.
+  std::optional<TrainingResult> finished_model() const {
+    if (!options_.resume || !fs::exists(path_) || fs::exists(folder())) return std::nullopt;
+    Model found = load_model(path_);
+    const auto says = [&](const char* key, const std::string& value) {
+      const auto entry = found.provenance.find(key);
+      return entry != found.provenance.end() && entry->second == value;
+    };
+    if (!says("auto_plan", identity_) || !says("data_experiment", data_.experiment().config.text()) ||
+        found.normalisation != normalisation())
+      return std::nullopt;
+    TrainingResult result{std::move(found), 0, NAN, 0};
+    result.search = result.model.provenance.at("search");
+    const auto search = nlohmann::json::parse(result.search);
+    result.warning = search.at("warning").get<std::string>();
+    return result;
+  }
+
+  Normalisation normalisation() const {
+    const DataSplit train = data_.split("train");
+    return fit_normalisation(train, *experiment_.system, training().normalisation, training().held.target,
+                             train.times());
+  }
+
+  double error_without_closure() const {
+    const Normalisation scale = normalisation();
+    const double dt = experiment_.data.closure_step();
+    const auto steps = [&](double time) { return static_cast<std::size_t>(std::lround(time / dt)); };
+    const DataSplit validation = data_.split("validation");
+    const std::size_t all = validation.times() - 1, horizon = training().validation_horizon > 0
+                                                                  ? steps(training().validation_horizon)
+                                                                  : all;
+    const RolloutValidation rollouts(validation, {std::min(all, horizon), training().validation_trajectories,
+                                                  steps(training().history), training().validation_beyond});
+    return rollouts.error_without_closure({*experiment_.system, scale, training().held, dt});
+  }
+
+  std::size_t trial_steps() const {
+    return std::min(stage().steps, std::max(least_steps, stage().steps / steps_share));
+  }
+
+  TrialSettings planned() const { return {stage().noise, stage().max_lr, 0, false}; }
+
+  /// Climbs from the planned noise to the better side, as far as it gets better.
+  void try_noise() {
+    TrialSettings settings = planned();
+    attempt(settings, trial_steps());
+    if (!is_open(training(), "noise")) return;
+    const double middle = settings.noise;
+    for (const double noise : {middle / noise_factor, middle * noise_factor}) {
+      settings.noise = noise;
+      attempt(settings, trial_steps());
+    }
+    settings.noise =
+        search_.trials[best()].settings.noise > middle ? middle * noise_factor * noise_factor : 0;
+    attempt(settings, trial_steps());
+  }
+
+  /// A stage of rollouts, other learning rates and sizes with the noise that did best.
+  void try_others() {
+    const TrialSettings from = search_.trials[best()].settings;
+    if (is_open(training(), "loss")) attempt({from.noise, from.max_lr, 0, true}, trial_steps());
+    if (is_open(training(), "max_lr"))
+      for (const double factor : {1 / lr_factor, lr_factor})
+        attempt({from.noise, from.max_lr * factor, 0, false}, trial_steps());
+    if (is_open(training(), "size"))
+      for (const int size : {-1, 1}) attempt({from.noise, from.max_lr, size, false}, trial_steps());
+  }
+
+  /// In full: the best two trials, with a stage of rollouts if that helped where it was tried. A large
+  /// network takes the time of both.
+  void train_finalists() {
+    if (!search_.judged) {
+      attempt(planned(), stage().steps, true);
+      return;
+    }
+    if (stage().steps > trial_steps()) {
+      std::vector<Trial> ranked = search_.trials;
+      std::ranges::stable_sort(ranked, {}, &Trial::error);
+      const bool rollouts = rollouts_help();
+      for (std::size_t i = 0; i < std::min<std::size_t>(2, ranked.size()); ++i) {
+        TrialSettings finalist = ranked[i].settings;
+        finalist.rollout = rollouts;
+        if (i == 0 || ranked[0].settings.size <= 0) attempt(finalist, stage().steps, i == 0);
+      }
+    }
+    search_.chosen = best();
+  }
+
+  /// Whether the trial with rollouts is better than the one without them.
+  bool rollouts_help() const {
+    for (const Trial& with : search_.trials)
+      for (const Trial& without : search_.trials) {
+        TrialSettings same = without.settings;
+        same.rollout = true;
+        if (with.settings.rollout && !without.settings.rollout && same == with.settings)
+          return with.error < without.error;
+      }
+    return false;
+  }
+
+  /// Trains with the settings, unless they were tried before or the budget has no room for them.
+  void attempt(const TrialSettings& settings, std::size_t steps, bool always = false) {
+    for (const Trial& trial : search_.trials)
+      if (trial.settings == settings && trial.steps == steps) return;
+    if (!always && !search_.trials.empty() && options_.budget > 0 && over_budget(steps)) {
+      search_.cut_by_budget = true;
+      return;
+    }
+    const double dt = experiment_.data.closure_step();
+    const ModelPlan plan = with_settings(plan_, settings, steps, data_.split("train").times() - 1, dt);
+    Trial trial{settings, plan.network->shape, steps};
+    const std::string file = trial_file(search_.trials.size());
+    const auto begin = Clock::now();
+    TrainOptions options = options_;
+    options.resume = true;
+    try {
+      const std::uint64_t seed = training().seed;
+      trial.error =
+          train_as_planned(experiment_, plan, {&seed, 1}, data_, {&file, 1}, options).at(0).best_validation;
+    } catch (const Interrupted&) {
+      throw;
+    } catch (const UsageError&) {
+      throw;
+    } catch (const Error&) {
+      if (always && !search_.judged) throw;  // the loss exploded: a trial that failed
+    }
+    seconds_ += seconds_since(begin);
+    steps_ += steps;
+    search_.trials.push_back(trial);
+    if (!options_.quiet && search_.judged)
+      say("trial {}: {} steps, {}: {:.3g} % (no closure {:.3g} %)\n", search_.trials.size(), steps,
+          to_string(trial), 100 * trial.error, 100 * search_.none);
+  }
+
+  /// Whether these steps leave too little time for a whole training after them.
+  bool over_budget(std::size_t steps) const {
+    const double per_step = seconds_ / static_cast<double>(steps_);
+    const std::size_t after = steps < stage().steps ? stage().steps : 0;
+    return seconds_ + per_step * static_cast<double>(steps + after) > options_.budget;
+  }
+
+  std::size_t best() const {
+    return static_cast<std::size_t>(std::ranges::min_element(search_.trials, {}, &Trial::error) -
+                                    search_.trials.begin());
+  }
+
+  std::string trial_file(std::size_t i) const {
+    return (fs::path(folder()) / fmt::format("trial{}.safetensors", i + 1)).string();
+  }
+
+  TrainingResult write_model() {
+    const Trial& chosen = search_.trials.at(search_.chosen);
+    if (!std::isfinite(chosen.error) && !fs::exists(trial_file(search_.chosen)))
+      throw Error("none of the {} trials of recipe = \"auto\" could be trained; try a lower max_lr",
+                  search_.trials.size());
+    TrainingResult result{load_model(trial_file(search_.chosen)), chosen.steps, chosen.error, 0};
+    result.steps = chosen.steps;
+    result.seconds_per_step = seconds_ / static_cast<double>(std::max<std::size_t>(1, steps_));
+    result.search = to_json(search_).dump();
+    if (search_.judged) {
+      result.table = to_table(search_);
+      result.warning = search_.warning();
+    }
+    result.model.provenance["search"] = result.search;
+    result.model.provenance["auto_plan"] = identity_;
+    const TrainingFiles files(path_), trial(trial_file(search_.chosen));
+    save_model(result.model, path_);
+    fs::copy_file(trial.history, files.history, fs::copy_options::overwrite_existing);
+    if (options_.json_lines)
+      fs::copy_file(trial.history_lines, files.history_lines, fs::copy_options::overwrite_existing);
+    fs::remove_all(folder());
+    return result;
+  }
+
+  Experiment experiment_;  // with equations that can be rolled out
+  ModelPlan plan_;
+  const DataFile& data_;
+  std::string path_, identity_;
+  TrainOptions options_;
+  Search search_;
+  double seconds_ = 0;
+  std::size_t steps_ = 0;
+};
+
+}  // namespace
+
+TrainingResult train_auto(const Experiment& experiment, const ModelPlan& plan, const DataFile& data,
+                          const std::string& path, const TrainOptions& options) {
+  return AutoTraining(experiment, plan, data, path, options).run();
+}
+
+}  // namespace mac

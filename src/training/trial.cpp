@@ -1,0 +1,124 @@
+#include "training/trial.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <nlohmann/json.hpp>
+
+namespace mac {
+
+namespace {
+
+// The stage of rollouts: its steps and learning rate relative to the stage before, and its longest rollouts:
+// gradients through longer ones say little, and less where the flow is chaotic.
+constexpr std::size_t rollout_share = 10, longest_rollout = 150;
+constexpr double rollout_lr = 0.075;
+
+NetworkShape resized(NetworkShape shape, int size) {
+  const auto scaled = [&](std::size_t n) { return size < 0 ? std::max<std::size_t>(2, n / 2) : 2 * n; };
+  if (size == 0) return shape;
+  shape.d_model = scaled(shape.d_model);
+  if (size > 0 && shape.d_state > 0) shape.d_state = scaled(shape.d_state);
+  return shape;
+}
+
+/// Errors are shares of the data's size, with lost and stray rollouts on top: in per cent.
+std::string percent(double error) {
+  return std::isfinite(error) ? fmt::format("{:.3g} %", 100 * error) : "failed";
+}
+
+}  // namespace
+
+ModelPlan with_settings(const ModelPlan& plan, const TrialSettings& settings, std::size_t steps,
+                        std::size_t intervals, double dt) {
+  ModelPlan changed = plan;
+  NetworkPlan& network = *changed.network;
+  TrainingPlan& training = network.training;
+  network.shape = resized(network.shape, settings.size);
+  training.stages.resize(1);
+  StagePlan& stage = training.stages.front();
+  stage.noise = settings.noise;
+  stage.max_lr = settings.max_lr;
+  stage.steps = steps;
+  if (settings.rollout) {
+    const auto history = static_cast<std::size_t>(std::lround(training.history / dt));
+    StagePlan rollout = stage;
+    rollout.loss = LossKind::rollout;
+    rollout.rollout_form = RolloutForm::autoregressive;
+    rollout.rollout_steps = std::min(longest_rollout, intervals - history);
+    // Rollouts start where the data do: there the hidden variables are what they are at the start of a
+    // rollout. After a history they may start anywhere.
+    const std::size_t length = history + rollout.rollout_steps;
+    if (history > 0)
+      rollout.window = length + 1;
+    else
+      rollout.horizon = dt * static_cast<double>(length);
+    rollout.steps = std::max<std::size_t>(1, steps / rollout_share);
+    rollout.max_lr = rollout_lr * settings.max_lr;
+    rollout.noise = 0;
+    training.stages.push_back(rollout);
+  }
+  training.validate_every = std::max<std::size_t>(1, training.steps() / 20);
+  return changed;
+}
+
+bool is_open(const TrainingPlan& plan, std::string_view setting) {
+  return !plan.given.contains(std::string(setting));
+}
+
+std::string to_string(const Trial& trial) {
+  std::string text = fmt::format("noise {:g}, max_lr {:g}, width {}", trial.settings.noise,
+                                 trial.settings.max_lr, trial.shape.d_model);
+  if (trial.shape.d_state > 0) text += fmt::format(", state {}", trial.shape.d_state);
+  if (trial.settings.rollout) text += ", then rollouts";
+  return text;
+}
+
+std::string Search::warning() const {
+  if (!judged || beats_none()) return {};
+  return fmt::format(
+      "no closure is better than the best of {} trials: in free rollouts over the validation data its error "
+      "is "
+      "{}, without a closure {}",
+      trials.size(), percent(trials[chosen].error), percent(none));
+}
+
+nlohmann::json to_json(const Search& search) {
+  nlohmann::json trials = nlohmann::json::array();
+  for (const Trial& trial : search.trials)
+    trials.push_back({{"noise", trial.settings.noise},
+                      {"max_lr", trial.settings.max_lr},
+                      {"d_model", trial.shape.d_model},
+                      {"d_state", trial.shape.d_state},
+                      {"rollouts", trial.settings.rollout},
+                      {"steps", trial.steps},
+                      {"error", std::isfinite(trial.error) ? nlohmann::json(trial.error) : nullptr}});
+  const auto if_judged = [&](const auto& value) {
+    return search.judged ? nlohmann::json(value) : nlohmann::json(nullptr);
+  };
+  return {{"judged_by", search.judged ? "free rollouts over the validation data" : "validation loss"},
+          {"equations", search.equations},
+          {"error_without_closure", if_judged(search.none)},
+          {"trials", trials},
+          {"chosen", search.chosen},
+          {"better_than_none", if_judged(search.beats_none())},
+          {"cut_by_budget", search.cut_by_budget},
+          {"warning", search.warning()}};
+}
+
+std::string to_table(const Search& search) {
+  std::string text =
+      fmt::format("recipe auto: free rollouts over the validation data, {}\n", search.equations);
+  for (std::size_t i = 0; i < search.trials.size(); ++i)
+    text += fmt::format("{} {:>6} steps  {:<60} {:>9}\n", i == search.chosen ? "*" : " ",
+                        search.trials[i].steps, to_string(search.trials[i]), percent(search.trials[i].error));
+  text += fmt::format("  {:>6}        {:<60} {:>9}\n", "", "no closure", percent(search.none));
+  if (search.cut_by_budget) text += "  the time budget left out the other trials\n";
+  text += search.beats_none()
+              ? fmt::format("chosen: {}, the least error\n", to_string(search.trials[search.chosen]))
+              : fmt::format("warning: {}\n", search.warning());
+  return text;
+}
+
+}  // namespace mac

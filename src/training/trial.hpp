@@ -1,0 +1,57 @@
+// One attempt of recipe = "auto": the settings it varies, and how well the network trained with them runs
+// free.
+#pragma once
+
+#include <limits>
+#include <mac/training_plan.hpp>
+#include <nlohmann/json_fwd.hpp>
+#include <span>
+
+namespace mac {
+
+/// What the search varies; the rest is as the plan says.
+struct TrialSettings {
+  double noise = 0;
+  double max_lr = 0;
+  int size = 0;          // -1: half the width, 0: as planned, 1: twice the width and memory
+  bool rollout = false;  // a second stage of free rollouts over the whole horizon
+  bool operator==(const TrialSettings&) const = default;
+};
+
+struct Trial {
+  TrialSettings settings;
+  NetworkShape shape;
+  std::size_t steps = 0;
+  double error = std::numeric_limits<double>::infinity();  // of free rollouts; infinity: the training failed
+};
+
+/// The plan with the settings in it, trained for `steps` steps on trajectories of `intervals` closure steps
+/// dt.
+ModelPlan with_settings(const ModelPlan& plan, const TrialSettings& settings, std::size_t steps,
+                        std::size_t intervals, double dt);
+
+/// Whether the experiment leaves a setting open: "noise", "max_lr", "size", "loss".
+bool is_open(const TrainingPlan& plan, std::string_view setting);
+
+/// "noise 0.05, max_lr 0.004, width 16, state 8"
+std::string to_string(const Trial& trial);
+
+/// The outcome of a search.
+struct Search {
+  std::string equations;  // what the rollouts were judged with, in words
+  bool judged = true;     // false: there was nothing to roll out with, and errors are validation losses
+  double none = 0;        // error without a closure
+  std::vector<Trial> trials;
+  std::size_t chosen = 0;
+  bool cut_by_budget = false;
+
+  bool beats_none() const { return judged && trials[chosen].error < none; }
+  /// One sentence; empty where the closure is better than none, or nobody knows.
+  std::string warning() const;
+};
+
+nlohmann::json to_json(const Search& search);
+/// A line for each trial, the chosen one marked, and the reason.
+std::string to_table(const Search& search);
+
+}  // namespace mac

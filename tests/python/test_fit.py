@@ -1,0 +1,137 @@
+"""mac.fit on trajectories alone: the closure computed, trials judged with a Python function, warnings."""
+
+import json
+import warnings
+
+import numpy as np
+import pytest
+
+import mac
+from mac.study import seconds
+from mac.tendency import derivative, difference_closure, step_means
+
+DT = 0.1
+QUICK = dict(steps=12, d_model=3, blocks=1, d_state=2, threads=1)
+
+
+def relaxing(n, times=31, seed=1):
+    """x' = -x + z, z' = (x^2 - z)/0.2, z(0) = 0: resolved x, closure z."""
+    x, z = np.random.default_rng(seed).uniform(-1, 1, n), np.zeros(n)
+    xs, zs = [], []
+    for _ in range(times):
+        xs.append(x), zs.append(z)
+        for _ in range(100):
+            x, z = x + DT / 100 * (z - x), z + DT / 100 * (x**2 - z) / 0.2
+    return np.stack(xs, 1)[:, :, None], np.stack(zs, 1)[:, :, None]
+
+
+def decay(t, y):
+    return -y
+
+
+def test_derivatives_are_exact_for_polynomials_of_fourth_degree_up_to_the_ends():
+    t = np.linspace(0, 1, 9)
+    y = np.stack([t**k for k in range(5)], axis=-1)[None]
+    expected = np.stack([k * t ** max(k - 1, 0) for k in range(5)], axis=-1)[None]
+    np.testing.assert_allclose(derivative(y, t[1]), expected, atol=1e-12)
+    with pytest.raises(mac.UsageError, match="too short"):
+        derivative(y[:, :4], t[1])
+
+
+def test_the_closure_is_computed_with_an_estimate_of_its_error():
+    y, c = relaxing(8)
+    computed = difference_closure(y, DT, decay, [0])
+    error = np.linalg.norm(computed.closure[:, 4:-4] - c[:, 4:-4]) / np.linalg.norm(c)
+    assert error < 0.02  # differences of a step of half the fast time
+    assert error / 5 < computed.error < 5 * error
+    assert computed.unexplained == 0
+
+
+def test_with_the_step_means_the_reduced_step_lands_on_the_next_state():
+    rng = np.random.default_rng(3)
+    y = np.cumsum(rng.normal(0, 0.1, (3, 6, 2)), axis=1)
+
+    def rhs(t, y):
+        return np.stack([y[..., 1], -np.sin(y[..., 0])], axis=-1)
+
+    mean = step_means(y, DT, rhs, [0, 1])
+    for n in range(5):
+        run = mac.rollout(lambda t, z: rhs(t, z) + mean[:, n], y[:, n], [0, DT])
+        np.testing.assert_allclose(run.resolved[:, -1], y[:, n + 1], rtol=0, atol=1e-13)
+
+
+def test_fit_computes_the_closure_and_judges_by_the_given_function(tmp_path):
+    y, c = relaxing(20)
+    calls = []
+
+    def rhs(t, y):
+        calls.append(y.shape)
+        return -y
+
+    closure = mac.fit(tmp_path / "m.safetensors", y, dt=DT, rhs=rhs, names=["x"], **QUICK)
+    assert any(len(shape) == 2 and shape[0] == 2 for shape in calls)  # both validation trajectories in one call
+    search = json.loads(closure.metadata("search"))
+    assert "given" in search["equations"] and len(search["trials"]) >= 6
+    data = mac.read_data(tmp_path / "m.data.h5")
+    np.testing.assert_allclose(data["train"].closure[:, 4:-4], c[:18, 4:-4], atol=0.01)
+    assert not (tmp_path / "m.trials").exists()
+
+
+def test_fit_is_the_same_bytes_with_the_same_seed_and_threads_do_not_matter(tmp_path):
+    y, c = relaxing(20)
+    arguments = dict(dt=DT, rhs=decay, **{**QUICK, "threads": 1})
+    first = mac.fit(tmp_path / "a.safetensors", y, c, **arguments)
+    second = mac.fit(tmp_path / "b.safetensors", y, c, **{**arguments, "threads": 2})
+    assert first.file_bytes == second.file_bytes
+
+
+def test_without_equations_the_closure_is_the_whole_tendency(tmp_path):
+    y, _ = relaxing(20)
+    closure = mac.fit(tmp_path / "m.safetensors", y, dt=DT, **QUICK)
+    data = mac.read_data(tmp_path / "m.data.h5")
+    np.testing.assert_allclose(data["train"].closure, derivative(y[:18], DT))
+    assert closure.outputs == 1
+    mac.rollout_data(tmp_path / "m.safetensors", tmp_path / "m.data.h5", tmp_path / "r.h5", splits="validation", threads=1)
+    run = mac.rollout(lambda t, y: np.zeros_like(y), y[18:, 0], DT * np.arange(31), closure)
+    np.testing.assert_allclose(run.resolved, mac.read_rollout(tmp_path / "r.h5")["validation"].resolved, rtol=1e-6)
+
+
+def test_fit_warns_where_nothing_is_better_than_no_closure(tmp_path):
+    rng = np.random.default_rng(5)
+    t = DT * np.arange(21)
+    y = rng.uniform(-1, 1, (20, 1, 1)) * np.exp(-t)[None, :, None]  # the reduced equation is exact
+    noise = rng.normal(size=y.shape)
+    with pytest.warns(mac.ClosureWarning, match="without a closure"):
+        mac.fit(tmp_path / "m.safetensors", y, noise, DT, rhs=decay, **QUICK)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        mac.fit(tmp_path / "fast.safetensors", y, noise, DT, recipe="fast", **QUICK)  # judges nothing
+
+
+def test_fit_says_what_is_wrong_with_its_function_and_budget(tmp_path):
+    y, c = relaxing(6, times=12)
+    wrong = [
+        (dict(rhs=lambda t, y: y[:, :0]), "gave the shape"),
+        (dict(rhs=lambda t, y: y * t), "depends on t"),
+        (dict(rhs=3), "neither a function"),
+        (dict(rhs=decay, budget="soon"), "budget is 'soon'"),
+        (dict(rhs=decay, history=5.0), "history"),
+        (dict(dt=None), "dt is None"),
+        (dict(training={"recipe": "auto", "select": "loss"}), "decides this itself"),
+    ]
+    for arguments, message in wrong:
+        with pytest.raises(mac.UsageError, match=message):
+            mac.fit(tmp_path / "m.safetensors", y, c, **{"dt": DT, **QUICK, **arguments})
+    assert [seconds(text) for text in (None, 90, "90s", "1.5min", "2h")] == [0, 90, 90, 90, 7200]
+
+
+def test_an_error_of_the_function_comes_through(tmp_path):
+    y, c = relaxing(20)
+
+    def rhs(t, y):
+        if y.shape[0] == 2:  # a validation rollout
+            raise KeyError("mine")
+        return -y
+
+    with pytest.raises(KeyError, match="mine"):
+        mac.fit(tmp_path / "m.safetensors", y, c, DT, rhs=rhs, **QUICK)

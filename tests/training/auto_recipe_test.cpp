@@ -1,0 +1,152 @@
+// recipe = "auto": what it tries, that it is the same bytes however it is run, and what it says.
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <mac/error.hpp>
+#include <nlohmann/json.hpp>
+
+#include "training/fitted_equations.hpp"
+#include "training/recorded_problem.hpp"
+#include "training/small_training.hpp"
+#include "training/trial.hpp"
+
+namespace mac::test {
+namespace {
+
+namespace fs = std::filesystem;
+using Json = nlohmann::json;
+
+const std::string quick = "d_model = 3\nblocks = 1\nd_state = 2\n[training]\nsteps = 12\nbatch = 4\n";
+
+TrainingResult search(const RecordedProblem& problem, const std::string& data, const std::string& path,
+                      const TrainOptions& options = {1, true, false}, const std::string& training = quick) {
+  const Experiment experiment = problem.experiment(training);
+  return train(experiment, experiment.models.at(0), DataFile::open(data), path, options);
+}
+
+TEST(AutoRecipe, IsTheDefaultWhereNobodyTunedTheSystem) {
+  const RecordedProblem problem;
+  EXPECT_EQ(problem.experiment("").models.at(0).network->training.recipe, "auto");
+  EXPECT_EQ(problem.experiment("d_model = 4\nblocks = 1\nd_state = 2\n[training]\nselect = 'loss'\n")
+                .models.at(0)
+                .network->training.recipe,
+            "fast");
+  EXPECT_EQ(Experiment::parse(small_experiment(), "small.toml").models.at(0).network->training.recipe,
+            "fast");
+}
+
+TEST(AutoRecipe, LeavesWhatTheExperimentSaysAlone) {
+  const RecordedProblem problem;
+  const TrainingPlan plan =
+      problem.experiment("blocks = 1\n[training]\nnoise = 0.2\n").models.at(0).network->training;
+  EXPECT_FALSE(is_open(plan, "noise"));
+  EXPECT_FALSE(is_open(plan, "size"));
+  EXPECT_TRUE(is_open(plan, "max_lr"));
+}
+
+TEST(AutoRecipe, RefusesSettingsThatItDecidesItself) {
+  const RecordedProblem problem;
+  for (const std::string training : {"select = 'loss'\n", "[[training.stages]]\nsteps = 3\n"}) {
+    try {
+      problem.experiment("[training]\nrecipe = 'auto'\n" + training);
+      FAIL() << training;
+    } catch (const UsageError& error) {
+      EXPECT_NE(std::string(error.what()).find("decides this itself"), std::string::npos) << error.what();
+    }
+  }
+}
+
+TEST(AutoRecipe, GivesTheSameBytesForAnyNumberOfThreadsAndLeavesNoTrials) {
+  const RecordedProblem problem;
+  const ScratchFolder folder;
+  problem.write(folder.file("data.h5"));
+  search(problem, folder.file("data.h5"), folder.file("one.safetensors"));
+  search(problem, folder.file("data.h5"), folder.file("two.safetensors"), {2, true, false});
+  EXPECT_EQ(read_bytes(folder.file("one.safetensors")), read_bytes(folder.file("two.safetensors")));
+  EXPECT_EQ(folder.count(), 5u);  // data, and a model and a history each
+}
+
+TEST(AutoRecipe, SaysInTheModelWhatItTried) {
+  const RecordedProblem problem;
+  const ScratchFolder folder;
+  problem.write(folder.file("data.h5"));
+  const TrainingResult result = search(problem, folder.file("data.h5"), folder.file("m.safetensors"));
+  const Model model = load_model(folder.file("m.safetensors"));
+  EXPECT_EQ(model.recipe, "auto");
+  const Json said = Json::parse(model.provenance.at("search"));
+  EXPECT_GE(said.at("trials").size(), 6u);  // four of noise, two of the learning rate; the size is given
+  const Json& chosen = said.at("trials").at(said.at("chosen").get<std::size_t>());
+  for (const Json& trial : said.at("trials"))
+    EXPECT_GE(trial.at("error").get<double>(), chosen.at("error").get<double>());
+  EXPECT_EQ(chosen.at("error").get<double>(), result.best_validation);
+  EXPECT_NE(said.at("equations").get<std::string>().find("fitted"), std::string::npos);
+  EXPECT_NE(result.table.find("no closure"), std::string::npos);
+}
+
+TEST(AutoRecipe, GoesOnAfterAnInterruptionToTheSameBytes) {
+  const RecordedProblem problem;
+  const ScratchFolder folder;
+  problem.write(folder.file("data.h5"));
+  search(problem, folder.file("data.h5"), folder.file("whole.safetensors"));
+  // A trial that is there already is taken as it is; one that is not finished goes on.
+  fs::create_directory(folder.file("m.trials"));
+  EXPECT_THROW(search(problem, folder.file("data.h5"), folder.file("m.safetensors")), UsageError);
+  search(problem, folder.file("data.h5"), folder.file("m.safetensors"), {1, true, true});
+  EXPECT_EQ(read_bytes(folder.file("whole.safetensors")), read_bytes(folder.file("m.safetensors")));
+  // And the finished model is kept.
+  const auto written = fs::last_write_time(folder.file("m.safetensors"));
+  search(problem, folder.file("data.h5"), folder.file("m.safetensors"), {1, true, true});
+  EXPECT_EQ(fs::last_write_time(folder.file("m.safetensors")), written);
+}
+
+TEST(AutoRecipe, WarnsWhereNothingIsBetterThanNoClosure) {
+  RecordedProblem problem;
+  problem.equations = "function";
+  problem.closure_is_noise = true;  // of dx/dt = -x: the reduced model is exact, every closure makes it worse
+  const ScratchFolder folder;
+  problem.write(folder.file("data.h5"));
+  Experiment experiment = problem.experiment(quick);
+  experiment.system =
+      with_reduced_rhs(experiment.system, [](std::size_t count, const double* y, double* dydt) {
+        for (std::size_t i = 0; i < count; ++i) dydt[i] = -y[i];
+      });
+  const TrainingResult result =
+      train(experiment, experiment.models.at(0), DataFile::open(folder.file("data.h5")),
+            folder.file("m.safetensors"), {1, true, false});
+  EXPECT_NE(result.warning.find("without a closure"), std::string::npos) << result.warning;
+  EXPECT_NE(result.table.find("warning"), std::string::npos) << result.table;
+  EXPECT_FALSE(Json::parse(result.search).at("better_than_none").get<bool>());
+}
+
+TEST(AutoRecipe, LeavesTrialsOutThatTheBudgetHasNoRoomFor) {
+  const RecordedProblem problem;
+  const ScratchFolder folder;
+  problem.write(folder.file("data.h5"));
+  TrainOptions options{1, true, false};
+  options.budget = 1e-9;
+  const TrainingResult result =
+      search(problem, folder.file("data.h5"), folder.file("m.safetensors"), options);
+  const Json said = Json::parse(result.search);
+  EXPECT_EQ(said.at("trials").size(), 1u);
+  EXPECT_TRUE(said.at("cut_by_budget").get<bool>());
+}
+
+TEST(FittedEquations, FindThePolynomialBehindTheData) {
+  const RecordedProblem problem;
+  const ScratchFolder folder;
+  problem.write(folder.file("data.h5"));
+  const Experiment experiment = problem.experiment("");
+  const DataFile data = DataFile::open(folder.file("data.h5"));
+  const auto fitted =
+      fit_equations(experiment.system, data.split("train"), data.split("validation"), problem.dt);
+  ASSERT_TRUE(fitted.has_value());
+  EXPECT_LT(fitted->error, 0.02);  // differences of fourth order at a step of half the fast time
+  for (const double x : {-0.5, 0.1, 0.4}) {
+    double rate = 0;
+    fitted->system->reduced_rhs(&x, &rate);
+    EXPECT_NEAR(rate, -x, 0.02);
+  }
+}
+
+}  // namespace
+}  // namespace mac::test
