@@ -5,8 +5,8 @@
 #include <mac/error.hpp>
 #include <optional>
 
+#include "coupling/coupled_columns.hpp"
 #include "parallel/parallel_for.hpp"
-#include "rollout/coupled_columns.hpp"
 #include "training/losses.hpp"
 #include "training/rollout_network.hpp"
 

@@ -5,8 +5,8 @@
 #include <limits>
 #include <mac/error.hpp>
 
+#include "coupling/coupled_columns.hpp"
 #include "coupling/network_columns.hpp"
-#include "rollout/coupled_columns.hpp"
 
 namespace mac {
 

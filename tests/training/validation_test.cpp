@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-#include "rollout/coupled_columns.hpp"
+#include "coupling/coupled_columns.hpp"
 #include "training/recorded_problem.hpp"
 #include "training/systems.hpp"
 

@@ -231,8 +231,8 @@ py::dict train_network(Experiment experiment, const std::string& model, const st
 py::tuple roll_out_data(const std::string& model, const std::string& data, const std::string& path,
                         const std::string& name, std::optional<std::string> hold,
                         std::optional<std::string> precision, std::vector<std::string> splits,
-                        std::optional<double> to, bool self_contained, bool allow_other_parameters, int threads,
-                        bool quiet) {
+                        std::optional<double> to, bool self_contained, bool allow_other_parameters,
+                        int threads, bool quiet) {
   ModelRequest request{model, name, std::nullopt, std::nullopt};
   if (hold) request.hold = hold_from(*hold);
   if (precision) request.precision = precision_from(*precision);
@@ -317,7 +317,8 @@ void bind_stages(py::module_& module) {
              py::arg("quiet"), py::arg("rhs") = py::none(), py::arg("budget") = 0.0);
   module.def("rollout_data", &roll_out_data, py::arg("model"), py::arg("data"), py::arg("path"),
              py::arg("name"), py::arg("hold"), py::arg("precision"), py::arg("splits"), py::arg("to"),
-             py::arg("self_contained"), py::arg("allow_other_parameters"), py::arg("threads"), py::arg("quiet"));
+             py::arg("self_contained"), py::arg("allow_other_parameters"), py::arg("threads"),
+             py::arg("quiet"));
   module.def("read_rollout", &read_rollout, py::arg("path"), py::arg("data"));
   module.def("evaluate", &evaluate_paths, py::arg("files"), py::arg("data"));
   module.def(

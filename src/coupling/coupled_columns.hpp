@@ -3,6 +3,7 @@
 #pragma once
 
 #include <mac/coupling.hpp>
+#include <mac/held_rk4.hpp>
 #include <vector>
 
 namespace mac {
@@ -20,15 +21,23 @@ class CoupledColumns {
                double* d_y, double* d_closure, double* d_previous);
 
  private:
+  /// States and rates of all stages, (stages, count, d): the gradient needs them all.
+  struct Room {
+    explicit Room(std::size_t n) : size(n), states(held_rk4::stages * n), rates(states.size()) {}
+    double* state(std::size_t i) { return states.data() + i * size; }
+    double* rate(std::size_t i) { return rates.data() + i * size; }
+    std::size_t size;
+    std::vector<double> states, rates;
+  };
+
   double share(bool has_previous, std::size_t stage) const;
-  /// Fills stages_ and rates_.
   void compute_stages(const double* closure, const double* previous, const double* y);
 
   const System& system_;
   double dt_;
   HeldClosure held_;
   std::size_t count_;
-  std::vector<double> stages_, rates_;    // (stages, count, d)
+  Room room_;
   std::vector<double> d_rate_, d_stage_;  // (count, d)
 };
 

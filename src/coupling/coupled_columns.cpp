@@ -1,4 +1,4 @@
-#include "rollout/coupled_columns.hpp"
+#include "coupling/coupled_columns.hpp"
 
 #include <algorithm>
 #include <mac/held_rk4.hpp>
@@ -6,41 +6,28 @@
 namespace mac {
 
 CoupledColumns::CoupledColumns(const System& system, double dt, HeldClosure held, std::size_t count)
-    : system_(system),
-      dt_(dt),
-      held_(held),
-      count_(count),
-      stages_(held_rk4::stages * count * system.resolved_size()),
-      rates_(stages_.size()) {}
+    : system_(system), dt_(dt), held_(held), count_(count), room_(count * system.resolved_size()) {}
 
 double CoupledColumns::share(bool has_previous, std::size_t stage) const {
-  return has_previous && held_.hold == Hold::linear
-             ? held_rk4::share(held_rk4::a(stage), held_.target == Target::mean)
-             : 0;
+  return held_rk4::share(held_, has_previous, held_rk4::a(stage));
 }
 
 void CoupledColumns::compute_stages(const double* closure, const double* previous, const double* y) {
   const auto targets = system_.closure_targets();
-  const std::size_t d = system_.resolved_size(), n = count_ * d, c = targets.size();
-  for (std::size_t i = 0; i < held_rk4::stages; ++i) {
-    double* const stage = stages_.data() + i * n;
-    double* const rate = rates_.data() + i * n;
-    held_rk4::stage_state(i, n, dt_, y, i == 0 ? nullptr : rate - n, stage);
-    system_.reduced_rhs_columns(count_, stage, rate);
-    const double s = share(previous != nullptr, i);
-    for (std::size_t column = 0; column < count_; ++column)
-      for (std::size_t j = 0; j < c; ++j) {
-        const std::size_t k = column * c + j;
-        rate[column * d + targets[j]] += held_rk4::line(closure[k], previous ? previous[k] : 0, s);
-      }
-  }
+  held_rk4::compute_stages(
+      {count_, system_.resolved_size(), targets.size(), targets.data()}, dt_, y, room_,
+      [&](std::size_t, const double* state, double* rate) {
+        system_.reduced_rhs_columns(count_, state, rate);
+      },
+      [&](std::size_t i, const double*) {
+        return held_rk4::StageClosure{closure, previous, share(previous != nullptr, i)};
+      });
 }
 
 void CoupledColumns::step(const double* closure, const double* previous, double* y) {
   compute_stages(closure, previous, y);
-  const std::size_t n = count_ * system_.resolved_size();
-  const double* const k = rates_.data();
-  held_rk4::finish(n, dt_, {k, k + n, k + 2 * n, k + 3 * n}, y);
+  held_rk4::finish(count_ * system_.resolved_size(), dt_,
+                   {room_.rate(0), room_.rate(1), room_.rate(2), room_.rate(3)}, y);
 }
 
 void CoupledColumns::adjoint(const double* closure, const double* previous, const double* y,
@@ -63,7 +50,7 @@ void CoupledColumns::adjoint(const double* closure, const double* previous, cons
         if (s != 0) d_previous[column * c + j] -= s * rate;
       }
     std::ranges::fill(d_stage_, 0.0);
-    system_.reduced_rhs_vjp_columns(count_, stages_.data() + i * n, d_rate_.data(), d_stage_.data());
+    system_.reduced_rhs_vjp_columns(count_, room_.state(i), d_rate_.data(), d_stage_.data());
     for (std::size_t v = 0; v < n; ++v) d_y[v] += d_stage_[v];
   }
   for (std::size_t v = 0; v < n; ++v) d_y[v] += d_next[v];
