@@ -140,7 +140,7 @@ def fit(
 
     settings = {"steps": steps, "select": "loss", "augmentation": False, "normalisation": "max_abs", "seed": seed}
     model = {"name": "closure", "kind": kind, "d_model": d_model, "blocks": blocks}
-    if kind == "mamba":
+    if _mac.layer_kind_has_states(kind):
         model["d_state"] = d_state
     text = _table("system", {"name": "recorded", "resolved": names, "targets": [names[i] for i in target_list]})
     text += _table("data", {"dt": float(dt)})

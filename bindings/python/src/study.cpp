@@ -52,6 +52,8 @@ void bind_system(py::module_& module) {
       .def_property_readonly("closure_targets", &closure_targets)
       .def("reduced_rhs", &reduced_rhs, py::arg("y"));
   module.def("system_names", &system_names);
+  module.def("layer_kind_has_states",
+             [](const std::string& kind) { return has_states(layer_kind_from(kind)); });
 }
 
 // ---- experiments
