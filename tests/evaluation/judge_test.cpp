@@ -3,6 +3,9 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <mac/model.hpp>
+
 #include "evaluation/paper_values.hpp"
 #include "rollout/step_stability.hpp"
 #include "support/files.hpp"

@@ -2,6 +2,8 @@
 // batches, memory or mode, on every instruction set; and no allocation once it is set up.
 #include <gtest/gtest.h>
 
+#include <mac/paper_networks.hpp>
+
 #include "network/count_allocations.hpp"
 #include "network/cpu/engine.hpp"
 #include "network/dispatch_targets.hpp"
@@ -12,6 +14,16 @@ namespace {
 
 const NetworkShape burgers_mamba{LayerKind::mamba, 6, 6, 22, 2, 12};
 const NetworkShape burgers_gru{LayerKind::gru, 6, 6, 28, 2, 0};
+
+/// Burgers' network of every kind, with two blocks.
+std::vector<NetworkShape> burgers_networks() {
+  std::vector<NetworkShape> shapes;
+  for (const LayerKind kind : layer_kinds) {
+    shapes.push_back(paper_network("burgers", kind));
+    shapes.back().n_blocks = 2;
+  }
+  return shapes;
+}
 
 template <class T>
 struct Run {
@@ -42,7 +54,7 @@ Run<T> run(const Problem& problem, int threads, cpu::EngineOptions options = {})
 }
 
 TEST(CpuEngine, GivesTheSameBytesForEveryThreadCount) {
-  for (const NetworkShape& shape : {burgers_mamba, burgers_gru}) {
+  for (const NetworkShape& shape : burgers_networks()) {
     const Problem problem = random_problem(shape, {300, 21}, 11);  // more groups of lanes than slots
     const auto floats = run<float>(problem, 1);
     const auto doubles = run<double>(problem, 1);
@@ -54,7 +66,7 @@ TEST(CpuEngine, GivesTheSameBytesForEveryThreadCount) {
 }
 
 TEST(CpuEngine, GivesTheSameBytesWhetherTheTapeKeepsRecordsOrMakesThemAgain) {
-  for (const NetworkShape& shape : {burgers_mamba, burgers_gru}) {
+  for (const NetworkShape& shape : burgers_networks()) {
     // 700 time points are three segments of 16 chunks of 18; the last one is not full.
     const Problem problem = random_problem(shape, {18, 700}, 12);
     EXPECT_TRUE(run<float>(problem, 2, {0}) == run<float>(problem, 2));
@@ -63,9 +75,10 @@ TEST(CpuEngine, GivesTheSameBytesWhetherTheTapeKeepsRecordsOrMakesThemAgain) {
 
 TEST(CpuEngine, StepsGiveTheBytesOfSequences) {
   for_each_dispatch_target([] {
-    for (const NetworkShape& shape :
-         {burgers_mamba, burgers_gru, NetworkShape{LayerKind::mamba, 3, 2, 5, 2, 3},
-          NetworkShape{LayerKind::gru, 3, 2, 63, 1, 0}}) {
+    std::vector<NetworkShape> shapes = burgers_networks();
+    for (const LayerKind kind : layer_kinds)
+      shapes.insert(shapes.end(), {shape_of(kind, 5), shape_of(kind, 63, 1)});
+    for (const NetworkShape& shape : shapes) {
       const Problem problem = random_problem(shape, {5, 40}, 13);
       const auto sequence = run<float>(problem, 1);
       const StepEngine<float> engine(shape, cast<float>(problem.parameters));
@@ -107,8 +120,9 @@ TEST(CpuEngine, GivesASequenceTheSameBytesInAnyBatch) {
 }
 
 TEST(CpuEngine, AgreesWithTheReferenceOnEveryInstructionSet) {
-  for (const NetworkShape& shape :
-       {burgers_mamba, burgers_gru, NetworkShape{LayerKind::mamba, 2, 3, 17, 1, 3}}) {
+  std::vector<NetworkShape> shapes = burgers_networks();
+  shapes.push_back({LayerKind::mamba, 2, 3, 17, 1, 3});
+  for (const NetworkShape& shape : shapes) {
     const Problem problem = random_problem(shape, {7, 25}, 15);
     const Result expected = engine_table().front().forward_backward(problem);
     for_each_dispatch_target([&] {
@@ -134,10 +148,12 @@ TEST(CpuEngine, AgreesWithTheReferenceOverLongSequencesAndLargeBatches) {
     NetworkShape shape;
     SequenceDims dims;
   };
-  for (const Case& c :
-       {Case{{LayerKind::mamba, 3, 2, 5, 2, 4}, {2, 10001}},
-        Case{{LayerKind::gru, 3, 2, 5, 2, 0}, {2, 10001}}, Case{{LayerKind::mamba, 3, 2, 17, 1, 5}, {96, 19}},
-        Case{{LayerKind::gru, 3, 2, 17, 1, 0}, {96, 19}}}) {
+  std::vector<Case> cases;
+  for (const LayerKind kind : layer_kinds) {
+    cases.push_back({shape_of(kind, 5), {2, 10001}});
+    cases.push_back({shape_of(kind, 17, 1), {96, 19}});
+  }
+  for (const Case& c : cases) {
     const Problem problem = random_problem(c.shape, c.dims, 16);
     const Result expected = engine_table().front().forward_backward(problem);
     const auto doubles = run<double>(problem, 2);
@@ -154,7 +170,7 @@ TEST(CpuEngine, AgreesWithTheReferenceOverLongSequencesAndLargeBatches) {
 }
 
 TEST(CpuEngine, DoesNotAllocateAfterSetUp) {
-  for (const NetworkShape& shape : {burgers_mamba, burgers_gru}) {
+  for (const NetworkShape& shape : burgers_networks()) {
     const SequenceDims dims{40, 30};
     const auto engine = make_cpu_engine<float>(shape, 1);
     const auto tape = engine->make_tape(dims);

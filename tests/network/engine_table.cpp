@@ -73,9 +73,13 @@ const std::vector<EngineRow>& engine_table() {
       {"reference_float", false, 2e-6, 1e-5, run_reference<float, false>, run_reference<float, true>},
       {"cpu_double", true, 1e-12, 1e-10, run_cpu<double, false>, run_cpu<double, true>},
       {"cpu_float", false, 2e-6, 1e-5, run_cpu<float, false>, run_cpu<float, true>},
-      {"cuda", false, 2e-6, 1e-5, run_cuda<false>, run_cuda<true>, cuda_unavailable()},
+      {"cuda", false, 2e-6, 1e-5, run_cuda<false>, run_cuda<true>, cuda_unavailable(), false},
   };
   return table;
+}
+
+NetworkShape shape_of(LayerKind kind, std::size_t d_model, std::size_t n_blocks) {
+  return {kind, 3, 2, d_model, n_blocks, has_states(kind) ? 4u : 0u};
 }
 
 std::vector<double> random_values(std::size_t count, double scale, RandomStream& random) {

@@ -36,11 +36,17 @@ struct EngineRow {
   Result (*forward)(const Problem&);
   Result (*forward_backward)(const Problem&);
   std::string unavailable = {};  // why this machine cannot run it; its tests then skip
+  bool every_kind = true;        // or only those that have kernels on the device
+
+  bool runs(LayerKind kind) const { return every_kind || kind == LayerKind::mamba || kind == LayerKind::gru; }
 };
 
 inline void PrintTo(const EngineRow& row, std::ostream* out) { *out << row.name; }
 
 const std::vector<EngineRow>& engine_table();
+
+/// A network of some kind, with few states a channel if it has any.
+NetworkShape shape_of(LayerKind kind, std::size_t d_model, std::size_t n_blocks = 2);
 
 /// Every value is a float, so that rows in float and double get the same problem.
 Problem random_problem(const NetworkShape& shape, SequenceDims dims, std::uint64_t seed,

@@ -2,6 +2,10 @@
 
 #include <mac/error.hpp>
 #include <mac/network.hpp>
+#include <mac/paper_networks.hpp>
+#include <set>
+
+#include "network/kinds/layer.hpp"
 
 namespace mac {
 namespace {
@@ -53,9 +57,36 @@ TEST(NetworkShape, RefusesSizesThatCannotBeMeant) {
 }
 
 TEST(LayerKind, HasANameThatReadsBack) {
-  EXPECT_EQ(layer_kind_from(to_string(LayerKind::mamba)), LayerKind::mamba);
-  EXPECT_EQ(layer_kind_from(to_string(LayerKind::gru)), LayerKind::gru);
-  EXPECT_THROW(layer_kind_from("lstm"), UsageError);
+  for (const LayerKind kind : layer_kinds) EXPECT_EQ(layer_kind_from(to_string(kind)), kind);
+}
+
+TEST(LayerKind, AnUnknownOneIsAnsweredWithAllThatThereAre) {
+  try {
+    layer_kind_from("transformer");
+    FAIL();
+  } catch (const UsageError& error) {
+    const std::string sentence = error.what();
+    for (const std::string& name : layer_kind_names()) EXPECT_NE(sentence.find(name), std::string::npos);
+  }
+}
+
+/// A file's kind is known by the first tensor of its layers.
+TEST(LayerKind, HasATensorThatNoOtherHas) {
+  std::set<std::string> firsts;
+  for (const LayerKind kind : layer_kinds) firsts.insert(layer_of(kind).tensors({}).front().name);
+  EXPECT_EQ(firsts.size(), std::size(layer_kinds));
+}
+
+TEST(PaperNetworks, AreOneOfEachKindForEachSystemOfAboutTheSameSize) {
+  for (const std::string system : {"burgers", "kdv", "lorenz96", "power_grid"}) {
+    const auto mamba = static_cast<double>(parameter_count(paper_network(system, LayerKind::mamba)));
+    for (const LayerKind kind : layer_kinds) {
+      const NetworkShape shape = paper_network(system, kind);
+      EXPECT_EQ(shape.kind, kind);
+      EXPECT_NEAR(static_cast<double>(parameter_count(shape)), mamba, 0.02 * mamba)
+          << system << " " << to_string(kind);
+    }
+  }
 }
 
 }  // namespace

@@ -2,6 +2,7 @@
 // batch, the thread count and the instruction set.
 #include <gtest/gtest.h>
 
+#include <mac/paper_networks.hpp>
 #include <thread>
 
 #include "network/dispatch_targets.hpp"
@@ -41,10 +42,9 @@ Steps run_steps(const Problem& problem, int threads = 1) {
 /// Sizes around and between the numbers of lanes.
 std::vector<NetworkShape> odd_shapes() {
   std::vector<NetworkShape> shapes;
-  for (const std::size_t d_model : {1, 5, 16, 17, 22, 63}) {
-    shapes.push_back({LayerKind::mamba, 3, 2, d_model, 2, d_model == 5 ? 1u : 7u});
-    shapes.push_back({LayerKind::gru, 3, 2, d_model, 2, 0});
-  }
+  for (const std::size_t d_model : {1, 5, 16, 17, 22, 63})
+    for (const LayerKind kind : layer_kinds)
+      shapes.push_back({kind, 3, 2, d_model, 2, !has_states(kind) ? 0u : d_model == 5 ? 1u : 7u});
   return shapes;
 }
 
@@ -65,8 +65,8 @@ TEST(StepEngine, AgreesWithTheReferenceForOddSizes) {
 }
 
 TEST(StepEngine, GivesTheSameBytesForEveryBatchAndThreadCount) {
-  for (const LayerKind kind : {LayerKind::mamba, LayerKind::gru}) {
-    const NetworkShape shape{kind, 6, 6, 22, 2, kind == LayerKind::mamba ? 12u : 0u};
+  for (const LayerKind kind : layer_kinds) {
+    const NetworkShape shape = paper_network("burgers", kind);
     const Problem whole = random_problem(shape, {11, 3}, 5);
     const Steps together = run_steps<float>(whole);
     for (const int threads : {2, 7}) EXPECT_EQ(run_steps<float>(whole, threads).y, together.y);
@@ -88,14 +88,17 @@ TEST(StepEngine, GivesTheSameBytesForEveryBatchAndThreadCount) {
 }
 
 TEST(StepEngine, GivesTheSameBytesOnEveryInstructionSetWithFusedMultiplyAdd) {
-  const Problem problem = random_problem({LayerKind::mamba, 6, 6, 22, 2, 12}, {3, 4}, 6);
-  const Steps best = run_steps<float>(problem);
-  for_each_dispatch_target([&] {
-    const bool fused = hwy::SupportedTargets() & (HWY_AVX3 | HWY_AVX2 | HWY_NEON);
-    if (fused) {
-      EXPECT_EQ(run_steps<float>(problem).final_state, best.final_state);
-    }
-  });
+  for (const LayerKind kind : layer_kinds) {
+    const Problem problem = random_problem(paper_network("burgers", kind), {3, 4}, 6);
+    const Steps best = run_steps<float>(problem);
+    for_each_dispatch_target([&] {
+      const bool fused = hwy::SupportedTargets() & (HWY_AVX3 | HWY_AVX2 | HWY_NEON);
+      if (fused) {
+        EXPECT_EQ(run_steps<float>(problem).y, best.y);
+        EXPECT_EQ(run_steps<float>(problem).final_state, best.final_state);
+      }
+    });
+  }
 }
 
 TEST(StepEngine, ServesThreadsWithTheirOwnStatesAtTheSameTime) {

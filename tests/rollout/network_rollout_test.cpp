@@ -27,7 +27,7 @@ class NetworkRollout : public ::testing::TestWithParam<LayerKind> {
             "[data.test]\ntrajectories = 5\nhorizon = 0.2\n[data.train]\ntrajectories = 2\nhorizon = 0.2\n",
             "study.toml"),
         folder_.file("data.h5"), {1, true});
-    model_.shape = {GetParam(), d, d, 8, 2, GetParam() == LayerKind::mamba ? 4u : 0u};
+    model_.shape = {GetParam(), d, d, 8, 2, has_states(GetParam()) ? 4u : 0u};
     model_.parameters = initial_parameters(model_.shape, 1);
     model_.normalisation = {{0.1, 0, 0, 0, 0, 0},
                             {0.4, 0.1, 0.05, 0.4, 0.1, 0.05},
@@ -182,7 +182,7 @@ TEST_P(NetworkRollout, RefusesToContinueWhatIsNotItsOwn) {
   EXPECT_THROW(roll({Hold::zero, Target::instant}, options), UsageError);
 }
 
-INSTANTIATE_TEST_SUITE_P(Kinds, NetworkRollout, ::testing::Values(LayerKind::mamba, LayerKind::gru),
+INSTANTIATE_TEST_SUITE_P(Kinds, NetworkRollout, ::testing::ValuesIn(layer_kinds),
                          [](const auto& info) { return std::string(to_string(info.param)); });
 
 }  // namespace

@@ -185,7 +185,7 @@ TEST_P(CApi, ExtrapolatesTheLastTwoClosures) {
   EXPECT_EQ(held, now);
 }
 
-INSTANTIATE_TEST_SUITE_P(Kinds, CApi, ::testing::Values(LayerKind::mamba, LayerKind::gru),
+INSTANTIATE_TEST_SUITE_P(Kinds, CApi, ::testing::ValuesIn(layer_kinds),
                          [](const auto& info) { return std::string(to_string(info.param)); });
 
 /// Wrong use: a code, and a sentence that names what was wrong.

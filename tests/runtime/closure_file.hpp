@@ -15,7 +15,7 @@ namespace mac::test {
 inline Model burgers_closure(LayerKind kind, HeldClosure held = {Hold::linear, Target::instant},
                              std::uint64_t seed = 1) {
   Model model;
-  model.shape = {kind, 6, 6, 22, 2, kind == LayerKind::mamba ? 12u : 0u};
+  model.shape = {kind, 6, 6, 22, 2, has_states(kind) ? 12u : 0u};
   model.parameters = initial_parameters(model.shape, seed);
   for (double& value : model.parameters)
     value = static_cast<double>(static_cast<float>(value));  // as on disk

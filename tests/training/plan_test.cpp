@@ -1,3 +1,4 @@
+#include <fmt/ranges.h>
 #include <gtest/gtest.h>
 
 #include <filesystem>
@@ -95,8 +96,10 @@ TEST(TrainingPlan, RefusesWhatCannotBeMeant) {
         complaint(models + std::string("[training]\nsteps = 5\n")).find("no network in [[models]] to train"),
         std::string::npos)
         << models;
-  EXPECT_NE(complaint("[[models]]\nkind = 'lstm'\nd_model = 3\n").find("expected one of mamba, gru"),
-            std::string::npos);
+  const std::string unknown = complaint("[[models]]\nkind = 'transformer'\nd_model = 3\n");
+  EXPECT_NE(unknown.find("expected one of " + fmt::format("{}", fmt::join(layer_kind_names(), ", "))),
+            std::string::npos)
+      << unknown;
 }
 
 TEST(TrainingPlan, RefusesNamesThatAStudyGivesItself) {

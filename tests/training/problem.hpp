@@ -21,7 +21,7 @@ inline Problem random_problem(const std::string& name, LayerKind kind, SampleSha
   Problem problem;
   problem.system = system_named(name);
   const std::size_t d = problem.system->resolved_size(), c = problem.system->closure_size();
-  problem.shape = {kind, d, c, 4, 2, kind == LayerKind::mamba ? 3u : 0u};
+  problem.shape = {kind, d, c, 4, 2, has_states(kind) ? 3u : 0u};
   RandomStream random(11, Purpose::noise, 7);
   problem.parameters = initial_parameters(problem.shape, 4);
   for (double& parameter : problem.parameters) parameter += 0.1 * random.normal();

@@ -42,7 +42,7 @@ void expect_gradient(Problem problem, const StagePlan& stage, HeldClosure held, 
 class LossGradient : public testing::TestWithParam<std::string> {};
 
 TEST_P(LossGradient, OfTheRolloutLossInBothFormsHoldsAndTargets) {
-  for (const LayerKind kind : {LayerKind::mamba, LayerKind::gru})
+  for (const LayerKind kind : layer_kinds)
     for (const RolloutForm form : {RolloutForm::sequence, RolloutForm::autoregressive})
       for (const Hold hold : {Hold::zero, Hold::linear})
         for (const Target target : {Target::instant, Target::mean}) {

@@ -142,8 +142,9 @@ TEST(Explosion, IsMeasuredByTheFirstLossOfTheStage) {
   const DataFile data = DataFile::open(small_data());
   const Normalisation normalisation =
       fit_normalisation(data.split("train"), *experiment.system, Scaling::per_mode, Target::instant, 21);
-  TrainingRun<float> run(experiment, experiment.models.at(0), data, normalisation,
-                         folder.file("m.safetensors"), false);
+  const std::vector<double> start = initial_parameters(experiment.models.at(0).network->shape, 0);
+  TrainingRun<float> run(experiment, experiment.models.at(0), data, normalisation, start,
+                         folder.file("m.safetensors"), {});
   const auto count = [&](double loss, bool first) { run.count_step({loss, 1}, 1e-3, first); };
   count(1, true);
   count(9e3, false);

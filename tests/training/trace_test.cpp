@@ -22,7 +22,7 @@ class TrainingTrace : public testing::TestWithParam<std::string> {
               size("d_out"),
               size("d_model"),
               size("n_blocks"),
-              kind == LayerKind::mamba ? size("d_state") : 0},
+              has_states(kind) ? size("d_state") : 0},
         layout(shape) {}
 
   double number(const std::string& key) const { return std::stod(file.metadata().at(key)); }

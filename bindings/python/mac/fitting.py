@@ -169,9 +169,9 @@ def fit(
     if recipe != "auto":
         settings["select"] = "loss"
     model: dict[str, Any] = {"name": "closure", "kind": kind}
-    sizes = {"d_model": d_model, "blocks": blocks, "d_state": d_state if kind == "mamba" else None}
+    sizes = {"d_model": d_model, "blocks": blocks, "d_state": d_state if _mac.layer_kind_has_states(kind) else None}
     if recipe != "auto":
-        usual = {"d_model": 16, "blocks": 2, "d_state": 8 if kind == "mamba" else None}
+        usual = {"d_model": 16, "blocks": 2, "d_state": 8 if _mac.layer_kind_has_states(kind) else None}
         sizes = {key: usual[key] if value is None else value for key, value in sizes.items()}
     model |= {key: value for key, value in sizes.items() if value is not None}
     system: dict[str, Any] = {"name": "recorded", "resolved": names, "targets": [names[i] for i in target_list]}

@@ -69,6 +69,8 @@ void bind_system(py::module_& module) {
                                 system.parameters);
       },
       py::arg("closure"), py::arg("system"));
+  module.def("layer_kind_has_states",
+             [](const std::string& kind) { return has_states(layer_kind_from(kind)); });
 }
 
 // ---- experiments
