@@ -17,7 +17,7 @@ struct RunOptions {
   std::vector<std::uint64_t> seeds = {};  // of the networks; empty: each network's own
   std::vector<std::string> force = {};    // stages to do again: generate, train, rollout, evaluate, report
   bool allow_other_parameters = false;    // of the system than those that a trained model was made for
-  bool say_warnings = true;  // on standard error, as soon as they are known
+  bool say_warnings = true;               // on standard error, as soon as they are known
 };
 
 struct RunResult {

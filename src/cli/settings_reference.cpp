@@ -26,7 +26,8 @@ std::string settings_reference() {
   return section("[data]", "Its splits, `[data.train]` and so on, are above.",
                  markdown(data_settings(), {{"Default", DataPlan{}}})) +
          section("[[models]]",
-                 "Sizes of a network, `kind = \"mamba\"` or `\"gru\"`. With `recipe = \"auto\"` what is left out is searched for.",
+                 "Sizes of a network, `kind = \"mamba\"` or `\"gru\"`. With `recipe = \"auto\"` what is left "
+                 "out is searched for.",
                  markdown(size_settings(LayerKind::mamba), {{"Default", NetworkShape{}}})) +
          baselines() +
          section(

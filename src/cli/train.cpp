@@ -63,7 +63,7 @@ template <class PathOf>
 void train_network(const Experiment& experiment, const ModelPlan& model, const DataFile& data,
                    const std::vector<std::uint64_t>& seeds, const PathOf& path_of,
                    const TrainRequest& request) {
-  const TrainOptions options{request.common.threads, request.common.quiet, request.resume,
+  const TrainOptions options{request.common.threads,      request.common.quiet,   request.resume,
                              device_from(request.device), request.log == "jsonl", request.budget};
   std::vector<std::string> paths;
   for (const std::uint64_t seed : seeds) {

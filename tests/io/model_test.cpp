@@ -212,7 +212,7 @@ TEST(Model, WithoutClosureTargetsIsGuessedByNamesThenInOrder) {
 
 TEST(Model, OfIntegersIsRefused) {
   SafetensorsWriter writer;
-  const CraftedModel crafted(gru);
+  const CraftedModel crafted(mamba);
   for (const CraftedTensor& tensor : crafted.tensors)
     writer.add(tensor.name, tensor.shape, std::vector<std::int64_t>(tensor.values.size()));
   EXPECT_THROW(model_from(Safetensors::parse(writer.bytes(), "integers")), Error);
