@@ -71,12 +71,17 @@ void add_precision(CLI::App& command, std::string& precision) {
 
 void print_verdicts(const std::vector<Verdict>& verdicts, bool only_warnings) {
   if (!only_warnings && !verdicts.empty()) {
-    for (const Verdict& verdict : verdicts) fmt::print("{}\n", verdict.sentence);
+    for (const Verdict& verdict : verdicts) fmt::print("verdict: {}\n", verdict.sentence);
     fmt::print("({})\n", verdict_measure());
     std::fflush(stdout);  // before what follows on standard error
   }
   for (const Verdict& verdict : verdicts)
     for (const std::string& warning : verdict.warnings) say("warning: {}\n", warning);
+}
+
+void print_verdicts_as_list(const std::vector<Verdict>& verdicts) {
+  for (const Verdict& verdict : verdicts) fmt::print("- {}\n", verdict.sentence);
+  fmt::print("\n({})\n\n", verdict_measure());
 }
 
 void write_json(const std::string& path, const nlohmann::json& value) {

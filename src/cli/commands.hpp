@@ -30,6 +30,8 @@ CLI::Validator non_negative_number();
 
 /// The sentence of each verdict, its warnings on standard error; nothing where there is none.
 void print_verdicts(const std::vector<Verdict>& verdicts, bool only_warnings = false);
+/// The sentences alone, as Markdown.
+void print_verdicts_as_list(const std::vector<Verdict>& verdicts);
 
 /// Writes results to a file, or to standard output for "-".
 void write_json(const std::string& path, const nlohmann::json& value);

@@ -109,7 +109,8 @@ void add_evaluate(CLI::App& program) {
         for (const BlowUp& blow_up : metrics.blow_ups)
           say("{}: trajectory {} of split {} blew up at t = {:g}; it is in no mean\n", blow_up.file,
               blow_up.trajectory, split, blow_up.time);
-    print_verdicts(judged, format == TableFormat::csv || format == TableFormat::latex);
+    if (format == TableFormat::markdown) print_verdicts_as_list(judged);
+    print_verdicts(judged, format != TableFormat::text);
   });
 }
 

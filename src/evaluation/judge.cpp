@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <filesystem>
+#include <mac/progress.hpp>
 
 #include "rollout/open_model.hpp"
 #include "rollout/rollout_file.hpp"
@@ -13,17 +14,12 @@ namespace {
 
 constexpr std::size_t training_trajectories = 32, rollout_trajectories = 256;
 
-}  // namespace
+/// What stands in the place of a verdict. The file that is judged is there and whole: its command succeeds.
+std::vector<Verdict> none(const std::string& file, const std::string& reason) {
+  return {{std::filesystem::path(file).stem().string(), {}, fmt::format("{}: {}", file, reason), {}}};
+}
 
-std::vector<Verdict> judge_training(const std::string& model, const DataFile& data, int threads) {
-  if (!data.experiment().system->has_equations())
-    return {
-        {std::filesystem::path(model).stem().string(),
-         {},
-         fmt::format("{}: there are no equations, so there is no comparison with no closure; what the loss "
-                     "along true trajectories says of a free run shows only in your solver",
-                     model),
-         {}}};
+std::vector<Verdict> compare_trained(const std::string& model, const DataFile& data, int threads) {
   RolloutOptions options;
   options.threads = threads;
   options.quiet = true;
@@ -40,8 +36,8 @@ std::vector<Verdict> judge_training(const std::string& model, const DataFile& da
   return verdicts(evaluate(std::move(rollouts)));
 }
 
-std::vector<Verdict> judge_rollout(const std::string& rollout, const DataFile& data,
-                                   const RolloutOptions& options) {
+std::vector<Verdict> compare_rollout(const std::string& rollout, const DataFile& data,
+                                     const RolloutOptions& options) {
   const RolloutReader reader(rollout);
   if (reader.model() == "markov" || is_floor(reader.model()) || !options.from.empty()) return {};
   RolloutOptions some = options;
@@ -55,6 +51,33 @@ std::vector<Verdict> judge_rollout(const std::string& rollout, const DataFile& d
   std::vector<RolloutFile> rollouts{std::move(file)};
   rollouts.push_back(rollout_in_memory(*make_markov(), data, some));
   return verdicts(evaluate(std::move(rollouts)));
+}
+
+}  // namespace
+
+std::vector<Verdict> judge_training(const std::string& model, const DataFile& data, int threads) {
+  if (!data.experiment().system->has_equations())
+    return none(model,
+                "there are no equations, so there is no comparison with no closure; what the loss along true "
+                "trajectories says of a free run shows only in your solver");
+  try {
+    return compare_trained(model, data, threads);
+  } catch (const Interrupted&) {
+    throw;
+  } catch (const Error& error) {
+    return none(model, fmt::format("there is no verdict: {}", error.what()));
+  }
+}
+
+std::vector<Verdict> judge_rollout(const std::string& rollout, const DataFile& data,
+                                   const RolloutOptions& options) {
+  try {
+    return compare_rollout(rollout, data, options);
+  } catch (const Interrupted&) {
+    throw;
+  } catch (const Error& error) {
+    return none(rollout, fmt::format("there is no verdict: {}", error.what()));
+  }
 }
 
 }  // namespace mac

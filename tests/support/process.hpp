@@ -12,9 +12,11 @@ namespace mac::test {
 
 class Process {
  public:
-  explicit Process(std::vector<std::string> arguments) {
+  /// `standard_output`, if given, is the file it writes to.
+  explicit Process(std::vector<std::string> arguments, int standard_output = -1) {
     id_ = fork();
     if (id_ != 0) return;
+    if (standard_output >= 0) dup2(standard_output, STDOUT_FILENO);
     std::string program = MAC_PROGRAM;
     std::vector<char*> pointers{program.data()};
     for (std::string& argument : arguments) pointers.push_back(argument.data());

@@ -62,7 +62,8 @@ void bind_system(py::module_& module) {
   module.def("system_names", &system_names);
   module.def(
       "other_parameters",
-      [](const Closure& closure, const PySystem& system) {
+      [](const Closure& closure, const PySystem& system) -> std::optional<std::string> {
+        if (closure.model().system() != system.system->name()) return std::nullopt;  // refused as such
         const Model model =
             model_from(Safetensors::parse(closure.file_bytes().cast<std::string>(), closure.name()));
         return other_parameters(closure.name(), trained_parameters(model), "the right-hand side",
