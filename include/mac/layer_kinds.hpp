@@ -4,7 +4,8 @@
 
 #define MAC_LAYER_KINDS(KIND) \
   KIND(mamba)                 \
-  KIND(gru)
+  KIND(gru)                   \
+  KIND(mlp)
 
 namespace mac {
 
