@@ -15,7 +15,7 @@ def make_layer(kind, d_model, d_state):
         return Mamba(d_model, d_state=d_state, d_conv=4, expand=2)
     if kind == "mlp":
         return nn.Sequential(nn.Linear(d_model, 2 * d_model), nn.SiLU(), nn.Linear(2 * d_model, d_model))
-    return {"gru": nn.GRU}[kind](d_model, d_model, batch_first=True)
+    return {"gru": nn.GRU, "lstm": nn.LSTM}[kind](d_model, d_model, batch_first=True)
 
 
 class Block(nn.Module):

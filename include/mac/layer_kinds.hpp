@@ -5,7 +5,8 @@
 #define MAC_LAYER_KINDS(KIND) \
   KIND(mamba)                 \
   KIND(gru)                   \
-  KIND(mlp)
+  KIND(mlp)                   \
+  KIND(lstm)
 
 namespace mac {
 

@@ -37,7 +37,7 @@ def pytorch_shapes(kind, d_in, d_out, d, blocks, states):
         elif kind == "mlp":
             layer = {"0.weight": (2 * d, d), "0.bias": (2 * d,), "2.weight": (d, 2 * d), "2.bias": (d,)}
         else:
-            gates = {"gru": 3}[kind]
+            gates = {"gru": 3, "lstm": 4}[kind]
             layer = {f"{what}_l0": (gates * d, d) if "weight" in what else (gates * d,)
                      for what in ["weight_ih", "weight_hh", "bias_ih", "bias_hh"]}
         shapes |= {f"blocks.{i}.{kind}.{name}": shape for name, shape in layer.items()}
@@ -50,7 +50,7 @@ def pytorch_shapes(kind, d_in, d_out, d, blocks, states):
     }
 
 
-KINDS = ["mamba", "gru", "mlp"]
+KINDS = ["mamba", "gru", "mlp", "lstm"]
 
 
 def study_of(kind):
@@ -65,7 +65,7 @@ def test_a_trained_model_is_a_state_dict(tmp_path, data, kind):
     assert found == pytorch_shapes(kind, 6, 6, 6, 2, 3)
 
 
-@pytest.mark.parametrize("kind, d, blocks, states", [("mamba", 20, 2, 5), ("gru", 9, 1, 0), ("mlp", 9, 2, 0)])
+@pytest.mark.parametrize("kind, d, blocks, states", [("mamba", 20, 2, 5), ("gru", 9, 1, 0), ("mlp", 9, 2, 0), ("lstm", 9, 2, 0)])
 def test_a_state_dict_is_a_model(tmp_path, kind, d, blocks, states):
     rng = np.random.default_rng(0)
     shapes = pytorch_shapes(kind, 4, 2, d, blocks, states)
