@@ -10,18 +10,24 @@ except ImportError:  # no CUDA, no compiler: the same layer in plain PyTorch
     from plain_mamba import Mamba
 
 
+def make_layer(kind, d_model, d_state):
+    if kind == "mamba":
+        return Mamba(d_model, d_state=d_state, d_conv=4, expand=2)
+    if kind == "mlp":
+        return nn.Sequential(nn.Linear(d_model, 2 * d_model), nn.SiLU(), nn.Linear(2 * d_model, d_model))
+    return {"gru": nn.GRU, "lstm": nn.LSTM}[kind](d_model, d_model, batch_first=True)
+
+
 class Block(nn.Module):
     def __init__(self, kind, d_model, d_state):
         super().__init__()
         self.norm = nn.LayerNorm(d_model)
-        if kind == "mamba":
-            self.mamba = Mamba(d_model, d_state=d_state, d_conv=4, expand=2)
-        else:
-            self.gru = nn.GRU(d_model, d_model, batch_first=True)
+        self.kind = kind
+        self.add_module(kind, make_layer(kind, d_model, d_state))
 
     def forward(self, h):
-        u = self.norm(h)
-        return h + (self.mamba(u) if hasattr(self, "mamba") else self.gru(u)[0])
+        out = getattr(self, self.kind)(self.norm(h))
+        return h + (out[0] if isinstance(out, tuple) else out)  # recurrent layers of PyTorch give their state as well
 
 
 class ClosureNet(nn.Module):
@@ -44,7 +50,7 @@ class ClosureNet(nn.Module):
 def from_mac(path):
     """The network of a MAC model file; kind and sizes are read off the tensors."""
     tensors = load_file(path)
-    kind = "mamba" if "blocks.0.mamba.A_log" in tensors else "gru"
+    kind = next(name.split(".")[2] for name in tensors if name.startswith("blocks.0.") and ".norm." not in name)
     net = ClosureNet(
         kind,
         d_in=tensors["input_proj.weight"].shape[1],

@@ -4,7 +4,9 @@
 
 #define MAC_LAYER_KINDS(KIND) \
   KIND(mamba)                 \
-  KIND(gru)
+  KIND(gru)                   \
+  KIND(mlp)                   \
+  KIND(lstm)
 
 namespace mac {
 

@@ -35,7 +35,7 @@ struct NetworkShape {
 
   /// Numbers in one sample's recurrent state, block after block; what a block's are, src/network/kinds/KIND
   /// says. Mamba: the last d_conv-1 inputs of the convolution, oldest first, (d_conv-1, d_inner), then the
-  /// state-space state (d_state, d_inner). GRU: the hidden state (d_model).
+  /// state-space state (d_state, d_inner). GRU: the hidden state (d_model). MLP: nothing. LSTM: hidden state (d_model), cell (d_model).
   std::size_t state_size() const;
 
   bool operator==(const NetworkShape&) const = default;

@@ -34,8 +34,11 @@ def pytorch_shapes(kind, d_in, d_out, d, blocks, states):
                 "D": (inner,),
                 "out_proj.weight": (d, inner),
             }
+        elif kind == "mlp":
+            layer = {"0.weight": (2 * d, d), "0.bias": (2 * d,), "2.weight": (d, 2 * d), "2.bias": (d,)}
         else:
-            layer = {f"{what}_l0": (3 * d, d) if "weight" in what else (3 * d,)
+            gates = {"gru": 3, "lstm": 4}[kind]
+            layer = {f"{what}_l0": (gates * d, d) if "weight" in what else (gates * d,)
                      for what in ["weight_ih", "weight_hh", "bias_ih", "bias_hh"]}
         shapes |= {f"blocks.{i}.{kind}.{name}": shape for name, shape in layer.items()}
     shapes |= {"norm.weight": (d,), "norm.bias": (d,)}
@@ -47,15 +50,22 @@ def pytorch_shapes(kind, d_in, d_out, d, blocks, states):
     }
 
 
-@pytest.mark.parametrize("kind", ["mamba", "gru"])
+KINDS = ["mamba", "gru", "mlp", "lstm"]
+
+
+def study_of(kind):
+    return STUDY if kind == "mamba" else STUDY.replace('kind = "mamba"', f'kind = "{kind}"').replace("d_state = 3\n", "")
+
+
+@pytest.mark.parametrize("kind", KINDS)
 def test_a_trained_model_is_a_state_dict(tmp_path, data, kind):
-    text = STUDY if kind == "mamba" else STUDY.replace('kind = "mamba"', 'kind = "gru"').replace("d_state = 3\n", "")
+    text = study_of(kind)
     mac.train(mac.Experiment(text), data, tmp_path / "m.safetensors", threads=1)
     found = {name: array.shape for name, array in read_safetensors(tmp_path / "m.safetensors").items()}
     assert found == pytorch_shapes(kind, 6, 6, 6, 2, 3)
 
 
-@pytest.mark.parametrize("kind, d, blocks, states", [("mamba", 20, 2, 5), ("gru", 9, 1, 0)])
+@pytest.mark.parametrize("kind, d, blocks, states", [("mamba", 20, 2, 5), ("gru", 9, 1, 0), ("mlp", 9, 2, 0), ("lstm", 9, 2, 0)])
 def test_a_state_dict_is_a_model(tmp_path, kind, d, blocks, states):
     rng = np.random.default_rng(0)
     shapes = pytorch_shapes(kind, 4, 2, d, blocks, states)
@@ -75,6 +85,24 @@ def test_a_state_dict_is_a_model(tmp_path, kind, d, blocks, states):
         mac.load(tmp_path / "torch.safetensors")
 
 
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_state_of_any_kind_is_saved_and_restored(tmp_path, kind):
+    """Also the empty state of a network without memory."""
+    tensors = read_safetensors(f"{GOLDEN}/tiny_{kind}.safetensors")
+    weights = {key[8:]: value for key, value in tensors.items() if key.startswith("weights.")}
+    write_safetensors(tmp_path / "m.safetensors", weights)
+    closure, x = mac.load(tmp_path / "m.safetensors"), tensors["x"][0]
+    for y in x[:20]:
+        closure.step(y)
+    saved, expected = closure.state, [closure.step(y) for y in x[20:]]
+    other = mac.load(tmp_path / "m.safetensors")
+    other.state = saved
+    np.testing.assert_array_equal([other.step(y) for y in x[20:]], expected)
+    # A float32 network against PyTorch in float64: the bound that every float engine is held to.
+    out = mac.load(tmp_path / "m.safetensors").sequence(tensors["x"])
+    assert np.linalg.norm(out - tensors["out"]) < 2e-6 * np.linalg.norm(tensors["out"])
+
+
 def test_the_official_recurrence_gives_the_same(tmp_path):
     """mamba-ssm's own step on a GPU, recorded in the golden file."""
     tensors = read_safetensors(f"{GOLDEN}/burgers_mamba.safetensors")
@@ -85,11 +113,11 @@ def test_the_official_recurrence_gives_the_same(tmp_path):
     assert np.linalg.norm(out - official) < 4e-6 * np.linalg.norm(official)
 
 
-@pytest.mark.parametrize("name", ["mamba", "gru"])
+@pytest.mark.parametrize("name", KINDS)
 def test_the_example_carries_a_network_over_and_back(tmp_path, data, name):
     if not importlib.util.find_spec("torch") or not importlib.util.find_spec("safetensors"):
         pytest.skip("PyTorch or safetensors is not installed: the example was not run")
-    text = STUDY if name == "mamba" else STUDY.replace('kind = "mamba"', 'kind = "gru"').replace("d_state = 3\n", "")
+    text = study_of(name)
     mac.train(mac.Experiment(text), data, tmp_path / "m.safetensors", threads=1)
     command = [sys.executable, "-B", EXAMPLE / "exchange.py", tmp_path / "m.safetensors", tmp_path / "back.safetensors"]
     done = subprocess.run(command, capture_output=True, text=True)
