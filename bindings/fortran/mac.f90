@@ -61,6 +61,10 @@ module mac
     procedure :: reset => state_reset
     procedure :: save => state_save
     procedure :: restore => state_restore
+    procedure :: save_columns => state_save_columns
+    procedure :: restore_columns => state_restore_columns
+    procedure :: reset_columns => state_reset_columns
+    procedure :: copy_columns => state_copy_columns
     procedure :: columns => state_columns
     procedure :: steps => state_steps
     procedure, private :: step_double, step_float, step_column_double, step_column_float
@@ -339,6 +343,63 @@ contains
     status = c_state_restore(self%handle, buffer, size(buffer, kind=c_size_t), error)
     call conclude(status, error, stat, errmsg)
   end subroutine state_restore
+
+  ! Columns come and go: lists of columns, counted from 1.
+
+  !> Some columns as bytes, to be restored as any columns of any state of the model.
+  subroutine state_save_columns(self, columns, buffer, stat, errmsg)
+    class(mac_state), intent(in) :: self
+    integer, intent(in) :: columns(:)
+    integer(int8), allocatable, intent(out) :: buffer(:)
+    integer, intent(out), optional :: stat
+    character(*), intent(inout), optional :: errmsg
+    type(c_error) :: error
+    integer(c_int) :: status
+    allocate (buffer(c_state_columns_bytes(self%handle, size(columns, kind=c_size_t))))
+    status = c_state_save_columns(self%handle, int(columns - 1, c_size_t), size(columns, kind=c_size_t), buffer, &
+                                  size(buffer, kind=c_size_t), error)
+    call conclude(status, error, stat, errmsg)
+  end subroutine state_save_columns
+
+  !> Columns from(k) of what was saved to columns to(k).
+  subroutine state_restore_columns(self, buffer, from, to, stat, errmsg)
+    class(mac_state), intent(inout) :: self
+    integer(int8), contiguous, intent(in) :: buffer(:)
+    integer, intent(in) :: from(:), to(:)
+    integer, intent(out), optional :: stat
+    character(*), intent(inout), optional :: errmsg
+    type(c_error) :: error
+    integer(c_int) :: status
+    status = c_state_restore_columns(self%handle, buffer, size(buffer, kind=c_size_t), int(from - 1, c_size_t), &
+                                     int(to - 1, c_size_t), int(min(size(from), size(to)), c_size_t), error)
+    call conclude(status, error, stat, errmsg)
+  end subroutine state_restore_columns
+
+  !> At rest, as newly created.
+  subroutine state_reset_columns(self, columns, stat, errmsg)
+    class(mac_state), intent(inout) :: self
+    integer, intent(in) :: columns(:)
+    integer, intent(out), optional :: stat
+    character(*), intent(inout), optional :: errmsg
+    type(c_error) :: error
+    integer(c_int) :: status
+    status = c_state_reset_columns(self%handle, int(columns - 1, c_size_t), size(columns, kind=c_size_t), error)
+    call conclude(status, error, stat, errmsg)
+  end subroutine state_reset_columns
+
+  !> Columns from(k) of another state to columns to(k).
+  subroutine state_copy_columns(self, other, from, to, stat, errmsg)
+    class(mac_state), intent(inout) :: self
+    class(mac_state), intent(in) :: other
+    integer, intent(in) :: from(:), to(:)
+    integer, intent(out), optional :: stat
+    character(*), intent(inout), optional :: errmsg
+    type(c_error) :: error
+    integer(c_int) :: status
+    status = c_state_copy_columns(other%handle, int(from - 1, c_size_t), self%handle, int(to - 1, c_size_t), &
+                                  int(min(size(from), size(to)), c_size_t), error)
+    call conclude(status, error, stat, errmsg)
+  end subroutine state_copy_columns
 
   ! ---- Steps ----
 

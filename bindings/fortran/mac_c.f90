@@ -136,6 +136,49 @@ module mac_c
       type(c_error), intent(inout) :: error
       integer(c_int) :: status
     end function
+    function c_state_copy_columns(from, from_columns, to, to_columns, count, error) &
+        bind(c, name="mac_state_copy_columns") result(status)
+      import :: c_ptr, c_int, c_size_t, c_error
+      type(c_ptr), value :: from, to
+      integer(c_size_t), intent(in) :: from_columns(*), to_columns(*)
+      integer(c_size_t), value :: count
+      type(c_error), intent(inout) :: error
+      integer(c_int) :: status
+    end function
+    function c_state_reset_columns(state, columns, count, error) bind(c, name="mac_state_reset_columns") result(status)
+      import :: c_ptr, c_int, c_size_t, c_error
+      type(c_ptr), value :: state
+      integer(c_size_t), intent(in) :: columns(*)
+      integer(c_size_t), value :: count
+      type(c_error), intent(inout) :: error
+      integer(c_int) :: status
+    end function
+    pure function c_state_columns_bytes(state, count) bind(c, name="mac_state_columns_bytes") result(bytes)
+      import :: c_ptr, c_size_t
+      type(c_ptr), value :: state
+      integer(c_size_t), value :: count
+      integer(c_size_t) :: bytes
+    end function
+    function c_state_save_columns(state, columns, count, buffer, size, error) &
+        bind(c, name="mac_state_save_columns") result(status)
+      import :: c_ptr, c_int, c_size_t, c_int8_t, c_error
+      type(c_ptr), value :: state
+      integer(c_size_t), intent(in) :: columns(*)
+      integer(c_size_t), value :: count, size
+      integer(c_int8_t), intent(out) :: buffer(*)
+      type(c_error), intent(inout) :: error
+      integer(c_int) :: status
+    end function
+    function c_state_restore_columns(state, buffer, size, saved_columns, columns, count, error) &
+        bind(c, name="mac_state_restore_columns") result(status)
+      import :: c_ptr, c_int, c_size_t, c_int8_t, c_error
+      type(c_ptr), value :: state
+      integer(c_int8_t), intent(in) :: buffer(*)
+      integer(c_size_t), value :: size, count
+      integer(c_size_t), intent(in) :: saved_columns(*), columns(*)
+      type(c_error), intent(inout) :: error
+      integer(c_int) :: status
+    end function
     function c_state_reset(state, error) bind(c, name="mac_state_reset") result(status)
       import :: c_ptr, c_int, c_error
       type(c_ptr), value :: state

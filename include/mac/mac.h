@@ -112,7 +112,9 @@ MAC_API mac_status mac_state_copy(const mac_state* from, mac_state* to, mac_erro
 MAC_API void mac_state_free(mac_state* state);                          /* null is allowed */
 MAC_API mac_status mac_state_reset(mac_state* state, mac_error* error); /* as newly created */
 MAC_API size_t mac_state_columns(const mac_state* state);               /* 0 for null */
-MAC_API uint64_t mac_state_steps(const mac_state* state);               /* steps taken; 0 for null */
+/* Steps taken since it was at rest, by the column with most and by one column; 0 for null. */
+MAC_API uint64_t mac_state_steps(const mac_state* state);
+MAC_API uint64_t mac_state_column_steps(const mac_state* state, size_t column);
 
 /* Saving writes mac_state_bytes bytes: a header with the model's id, and all that the next step depends on.
  * Restoring takes them back bit for bit, and refuses, leaving the state as it was, what is damaged or belongs
@@ -120,6 +122,25 @@ MAC_API uint64_t mac_state_steps(const mac_state* state);               /* steps
 MAC_API size_t mac_state_bytes(const mac_state* state);
 MAC_API mac_status mac_state_save(const mac_state* state, void* buffer, size_t size, mac_error* error);
 MAC_API mac_status mac_state_restore(mac_state* state, const void* buffer, size_t size, mac_error* error);
+
+/* Columns come and go. `columns` lists `count` columns, counted from 0; null stands for 0, ..., count - 1.
+ * Saved columns are a head of 64 bytes and a record for each (docs/c-api.md): what mac_state_save writes, for
+ * some. Restoring takes columns saved_columns[k] of the buffer to columns[k] of the state, whatever else is in
+ * either: columns saved on one decomposition go on in another, bit for bit. */
+MAC_API size_t mac_state_columns_bytes(const mac_state* state, size_t count);
+MAC_API mac_status mac_state_save_columns(const mac_state* state, const size_t* columns, size_t count,
+                                          void* buffer, size_t size, mac_error* error);
+MAC_API mac_status mac_state_restore_columns(mac_state* state, const void* buffer, size_t size,
+                                             const size_t* saved_columns, const size_t* columns, size_t count,
+                                             mac_error* error);
+/* How many columns a buffer holds; 0 where it holds no saved state. */
+MAC_API size_t mac_saved_columns(const mac_state* state, const void* buffer, size_t size);
+/* At rest, as newly created. */
+MAC_API mac_status mac_state_reset_columns(mac_state* state, const size_t* columns, size_t count,
+                                           mac_error* error);
+/* Columns from_columns[k] of `from` to to_columns[k] of `to`, which may be the same state. */
+MAC_API mac_status mac_state_copy_columns(const mac_state* from, const size_t* from_columns, mac_state* to,
+                                          const size_t* to_columns, size_t count, mac_error* error);
 
 /* ---- Steps ---- */
 

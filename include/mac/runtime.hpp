@@ -15,6 +15,7 @@
 
 #include <mac/mac.h>
 
+#include <algorithm>
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
@@ -188,7 +189,9 @@ class State {
   std::size_t columns() const { return mac_state_columns(get()); }
   std::size_t inputs() const { return inputs_; }
   std::size_t outputs() const { return outputs_; }
+  /// Steps taken since it was at rest, by the column with most, and by one.
   std::uint64_t steps() const { return mac_state_steps(get()); }
+  std::uint64_t steps(std::size_t column) const { return mac_state_column_steps(get(), column); }
 
   /// y (columns, inputs) -> closure (columns, outputs)
   void step(std::span<const double> y, std::span<double> closure) {
@@ -231,6 +234,31 @@ class State {
   }
   void restore(std::span<const std::byte> saved) {
     detail::call(mac_state_restore, get(), static_cast<const void*>(saved.data()), saved.size());
+  }
+
+  // Columns come and go: lists of columns, counted from 0. Saved columns go to any columns of any state of the
+  // model, bit for bit.
+  std::vector<std::byte> save_columns(std::span<const std::size_t> columns) const {
+    std::vector<std::byte> buffer(mac_state_columns_bytes(get(), columns.size()));
+    detail::call(mac_state_save_columns, get(), columns.data(), columns.size(),
+                 static_cast<void*>(buffer.data()), buffer.size());
+    return buffer;
+  }
+  /// Columns from[k] of what was saved to columns to[k].
+  void restore_columns(std::span<const std::byte> saved, std::span<const std::size_t> from,
+                       std::span<const std::size_t> to) {
+    detail::expect_size("the list of columns", to.size(), from.size());
+    detail::call(mac_state_restore_columns, get(), static_cast<const void*>(saved.data()), saved.size(),
+                 from.data(), to.data(), to.size());
+  }
+  void reset_columns(std::span<const std::size_t> columns) {
+    detail::call(mac_state_reset_columns, get(), columns.data(), columns.size());
+  }
+  /// Columns from[k] of another state to columns to[k].
+  void copy_columns(const State& other, std::span<const std::size_t> from, std::span<const std::size_t> to) {
+    detail::expect_size("the list of columns", to.size(), from.size());
+    detail::call(mac_state_copy_columns, static_cast<const mac_state*>(other.get()), from.data(), get(),
+                 to.data(), to.size());
   }
 
   mac_state* get() const { return handle_.get(); }
@@ -292,9 +320,12 @@ class Coupling {
     of_stage_.emplace(model, columns_);
   }
 
-  /// Goes on with a state that was restored, or that others stepped.
+  /// Goes on with a state that was restored, whose columns changed, or that others stepped.
   void resume(const State& state) {
     if (state.steps() > 0) state.closure_at(Hold::zero, 0, closure_);
+    at_rest_.clear();
+    for (std::size_t j = 0; j < columns_; ++j)
+      if (state.steps(j) == 0) at_rest_.push_back(j);
   }
 
   /// closure() at y; the state goes one step on.
@@ -303,6 +334,10 @@ class Coupling {
     state.step(y, previous_);
     std::swap(closure_, previous_);
     has_previous_ = state.steps() > 1;
+    const std::size_t outputs = targets_.size();
+    for (const std::size_t j : at_rest_)  // no prediction before: the line through two equal ones is constant
+      std::copy_n(closure_.data() + j * outputs, outputs, previous_.data() + j * outputs);
+    at_rest_.clear();
   }
 
   /// y from t to t + dt, after predict(). rhs(t, y, dydt) is that of all columns at once, on spans.
@@ -337,6 +372,7 @@ class Coupling {
   std::vector<std::size_t> targets_;
   std::vector<double> closure_, previous_;  // (columns, outputs)
   bool has_previous_ = false;
+  std::vector<std::size_t> at_rest_;  // columns whose next step is their first, while others have taken some
   held_rk4::StageArrays room_;
   std::optional<State> before_, of_stage_;  // hold stage: the memory before the step, and that of a stage
 };
@@ -376,6 +412,20 @@ class CoupledStepper {
     coupling_.resume(state_);
   }
   void reset() { state_.reset(); }
+
+  // The same of some columns, see State.
+  std::vector<std::byte> save_columns(std::span<const std::size_t> columns) const {
+    return state_.save_columns(columns);
+  }
+  void restore_columns(std::span<const std::byte> saved, std::span<const std::size_t> from,
+                       std::span<const std::size_t> to) {
+    state_.restore_columns(saved, from, to);
+    coupling_.resume(state_);
+  }
+  void reset_columns(std::span<const std::size_t> columns) {
+    state_.reset_columns(columns);
+    coupling_.resume(state_);
+  }
 
  private:
   void evaluate(double t, std::span<const double> y, std::span<double> dydt) {

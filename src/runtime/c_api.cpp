@@ -112,6 +112,21 @@ mac_status closure_at(const char* function, const mac_state* state, mac_hold hol
   });
 }
 
+mac_status save_columns(const char* function, const mac_state* state, const size_t* columns, size_t count,
+                        void* buffer, size_t size, mac_error* error) noexcept {
+  return guarded(error, MAC_INTERNAL_ERROR, [&] {
+    require(state, function, "state");
+    require(buffer, function, "buffer");
+    if (count > state->own->columns() && !columns)
+      throw UsageError("{}: {} columns were asked for, the state has {}", function, count,
+                       state->own->columns());
+    if (size < state->own->saved_size(count))
+      throw UsageError("{}: the buffer has {} bytes, the state needs {}", function, size,
+                       state->own->saved_size(count));
+    state->own->save({columns, count}, {static_cast<std::byte*>(buffer), size});
+  });
+}
+
 const char* name_at(const std::vector<std::string>& names, std::size_t component) {
   return component < names.size() ? names[component].c_str() : "";
 }
@@ -253,7 +268,10 @@ mac_status mac_state_copy(const mac_state* from, mac_state* to, mac_error* error
   return guarded(error, MAC_INTERNAL_ERROR, [&] {
     require(from, "mac_state_copy", "from");
     require(to, "mac_state_copy", "to");
-    to->own->copy(*from->own);
+    if (from->own->columns() != to->own->columns())
+      throw UsageError("mac_state_copy: a state of {} columns cannot be copied to one of {}",
+                       from->own->columns(), to->own->columns());
+    to->own->copy(*from->own, from->own->all(), to->own->all());
   });
 }
 
@@ -262,7 +280,7 @@ void mac_state_free(mac_state* state) { delete state; }
 mac_status mac_state_reset(mac_state* state, mac_error* error) {
   return guarded(error, MAC_INTERNAL_ERROR, [&] {
     require(state, "mac_state_reset", "state");
-    state->own->reset();
+    state->own->reset(state->own->all());
   });
 }
 
@@ -270,24 +288,72 @@ size_t mac_state_columns(const mac_state* state) { return state ? state->own->co
 
 uint64_t mac_state_steps(const mac_state* state) { return state ? state->own->steps() : 0; }
 
-size_t mac_state_bytes(const mac_state* state) { return state ? state->own->saved_size() : 0; }
+uint64_t mac_state_column_steps(const mac_state* state, size_t column) {
+  return state && column < state->own->columns() ? state->own->steps(column) : 0;
+}
+
+size_t mac_state_bytes(const mac_state* state) {
+  return state ? state->own->saved_size(state->own->columns()) : 0;
+}
 
 mac_status mac_state_save(const mac_state* state, void* buffer, size_t size, mac_error* error) {
-  return guarded(error, MAC_INTERNAL_ERROR, [&] {
-    require(state, "mac_state_save", "state");
-    require(buffer, "mac_state_save", "buffer");
-    if (size < state->own->saved_size())
-      throw UsageError("{}: the buffer has {} bytes, the state needs {}", "mac_state_save", size,
-                       state->own->saved_size());
-    state->own->save({static_cast<std::byte*>(buffer), size});
-  });
+  return save_columns("mac_state_save", state, nullptr, mac_state_columns(state), buffer, size, error);
 }
 
 mac_status mac_state_restore(mac_state* state, const void* buffer, size_t size, mac_error* error) {
   return guarded(error, MAC_BAD_STATE, [&] {
     require(state, "mac_state_restore", "state");
     require(buffer, "mac_state_restore", "buffer");
-    state->own->restore({static_cast<const std::byte*>(buffer), size});
+    const std::span saved(static_cast<const std::byte*>(buffer), size);
+    if (const std::size_t columns = state->own->saved_columns(saved); columns != state->own->columns())
+      throw Error("the saved state has {} columns, this state has {}; mac_state_restore_columns takes some",
+                  columns, state->own->columns());
+    state->own->restore(saved, state->own->all(), state->own->all());
+  });
+}
+
+size_t mac_state_columns_bytes(const mac_state* state, size_t count) {
+  return state ? state->own->saved_size(count) : 0;
+}
+
+mac_status mac_state_save_columns(const mac_state* state, const size_t* columns, size_t count, void* buffer,
+                                  size_t size, mac_error* error) {
+  return save_columns("mac_state_save_columns", state, columns, count, buffer, size, error);
+}
+
+size_t mac_saved_columns(const mac_state* state, const void* buffer, size_t size) {
+  size_t columns = 0;
+  if (state && buffer)
+    guarded(nullptr, MAC_BAD_STATE, [&] {
+      columns = state->own->saved_columns({static_cast<const std::byte*>(buffer), size});
+    });
+  return columns;
+}
+
+mac_status mac_state_restore_columns(mac_state* state, const void* buffer, size_t size,
+                                     const size_t* saved_columns, const size_t* columns, size_t count,
+                                     mac_error* error) {
+  return guarded(error, MAC_BAD_STATE, [&] {
+    require(state, "mac_state_restore_columns", "state");
+    require(buffer, "mac_state_restore_columns", "buffer");
+    state->own->restore({static_cast<const std::byte*>(buffer), size}, {saved_columns, count},
+                        {columns, count});
+  });
+}
+
+mac_status mac_state_reset_columns(mac_state* state, const size_t* columns, size_t count, mac_error* error) {
+  return guarded(error, MAC_INTERNAL_ERROR, [&] {
+    require(state, "mac_state_reset_columns", "state");
+    state->own->reset({columns, count});
+  });
+}
+
+mac_status mac_state_copy_columns(const mac_state* from, const size_t* from_columns, mac_state* to,
+                                  const size_t* to_columns, size_t count, mac_error* error) {
+  return guarded(error, MAC_INTERNAL_ERROR, [&] {
+    require(from, "mac_state_copy_columns", "from");
+    require(to, "mac_state_copy_columns", "to");
+    to->own->copy(*from->own, {from_columns, count}, {to_columns, count});
   });
 }
 

@@ -12,24 +12,29 @@ namespace mac {
 
 namespace {
 
-/// The head of a saved state. After it: the recurrent states, then closure and previous closure.
+/// The head of saved columns. After it a record for each: steps (64 bits), recurrent state (state_size numbers
+/// in the precision), the last two closures (2 x outputs doubles, the later one first).
 struct SavedHead {
   char magic[8];
   std::uint32_t version;
   std::uint32_t precision;
-  std::uint64_t model_id, columns, state_size, outputs, steps;
+  std::uint64_t model_id, columns, state_size, outputs, record_size;
   std::uint64_t payload_hash;
 };
 static_assert(sizeof(SavedHead) == 64 && std::is_trivially_copyable_v<SavedHead>);
 
 constexpr char magic[8] = {'M', 'A', 'C', 'S', 'T', 'A', 'T', 'E'};
-constexpr std::uint32_t saved_version = 1;
+constexpr std::uint32_t saved_version = 2;
 
-std::span<std::byte> bytes_of(std::vector<double>& numbers) {
-  return std::as_writable_bytes(std::span(numbers));
-}
-std::span<const std::byte> bytes_of(const std::vector<double>& numbers) {
-  return std::as_bytes(std::span(numbers));
+SavedHead head_of(std::span<const std::byte> saved) {
+  SavedHead head;
+  if (saved.size() < sizeof head)
+    throw Error("the saved state has {} bytes, too few for its head of {}", saved.size(), sizeof head);
+  std::memcpy(&head, saved.data(), sizeof head);
+  if (!std::ranges::equal(head.magic, magic)) throw Error("the buffer does not hold a saved state");
+  if (head.version != saved_version)
+    throw Error("the saved state has format version {}, this library reads {}", head.version, saved_version);
+  return head;
 }
 
 template <class T>
@@ -62,8 +67,14 @@ class StateOf final : public RuntimeState {
   void step(const Field<const float>& y, const Field<float>& closure) override { advance(y, closure); }
 
  protected:
-  std::span<std::byte> memory() override { return std::as_writable_bytes(std::span(memory_)); }
-  std::span<const std::byte> memory() const override { return std::as_bytes(std::span(memory_)); }
+  std::span<std::byte> memory(std::size_t column) override {
+    const std::size_t size = engine_.state_size();
+    return std::as_writable_bytes(std::span(memory_).subspan(column * size, size));
+  }
+  std::span<const std::byte> memory(std::size_t column) const override {
+    const std::size_t size = engine_.state_size();
+    return std::as_bytes(std::span(memory_).subspan(column * size, size));
+  }
   bool memory_finite(std::span<const std::byte> memory) const override { return all_finite<T>(memory); }
 
  private:
@@ -72,7 +83,7 @@ class StateOf final : public RuntimeState {
     if (!network_.take(y)) refuse_input(y);
     network_.step(memory_.data());
     std::swap(closure_, previous_);
-    ++steps_;
+    for (std::uint64_t& steps : steps_) ++steps;
     bool finite = true;
     double* next = closure_.data();
     network_.give([&](std::size_t i, std::size_t j, double value) {
@@ -118,90 +129,130 @@ class StateOf final : public RuntimeState {
 RuntimeState::RuntimeState(std::shared_ptr<const RuntimeModel> model, std::size_t columns)
     : model_(std::move(model)),
       columns_(columns),
+      steps_(columns),
       closure_(columns * model_->model.shape.d_out),
       previous_(closure_.size()) {}
 
 void RuntimeState::closure_at(Hold hold, double fraction, const Field<double>& out) const {
   const std::size_t outputs = model_->model.shape.d_out;
-  const double share = held_rk4::share({hold, model_->held.target}, steps_ > 1, fraction);
-  for (std::size_t j = 0; j < columns_; ++j)
+  for (std::size_t j = 0; j < columns_; ++j) {
+    const double share = held_rk4::share({hold, model_->held.target}, steps_[j] > 1, fraction);
     for (std::size_t i = 0; i < outputs; ++i)
       out.at(i, j) = held_rk4::line(closure_[j * outputs + i], previous_[j * outputs + i], share);
-}
-
-void RuntimeState::copy(const RuntimeState& from) {
-  if (from.model_ != model_ &&
-      (from.model_->id != model_->id || from.model_->precision() != model_->precision()))
-    throw UsageError("a state of {} in {} cannot be copied to one of {} in {}", from.model_->file,
-                     to_string(from.model_->precision()), model_->file, to_string(model_->precision()));
-  if (from.columns_ != columns_)
-    throw UsageError("a state of {} columns cannot be copied to one of {}", from.columns_, columns_);
-  std::ranges::copy(from.memory(), memory().begin());
-  closure_ = from.closure_;
-  previous_ = from.previous_;
-  steps_ = from.steps_;
-}
-
-void RuntimeState::reset() {
-  std::ranges::fill(memory(), std::byte{0});
-  std::ranges::fill(closure_, 0.0);
-  std::ranges::fill(previous_, 0.0);
-  steps_ = 0;
-}
-
-std::size_t RuntimeState::saved_size() const {
-  return sizeof(SavedHead) + memory().size() + bytes_of(closure_).size() + bytes_of(previous_).size();
-}
-
-void RuntimeState::save(std::span<std::byte> out) const {
-  std::span<std::byte> rest = out.subspan(sizeof(SavedHead));
-  for (const std::span<const std::byte> part : {memory(), bytes_of(closure_), bytes_of(previous_)}) {
-    std::ranges::copy(part, rest.begin());
-    rest = rest.subspan(part.size());
   }
+}
+
+std::uint64_t RuntimeState::steps() const { return *std::ranges::max_element(steps_); }
+
+void RuntimeState::check(ColumnList columns) const {
+  for (std::size_t k = 0; k < columns.size(); ++k)
+    if (columns[k] >= columns_)
+      throw UsageError("column {} is beyond the {} of the state", columns[k], columns_);
+}
+
+void RuntimeState::copy(const RuntimeState& other, ColumnList from, ColumnList to) {
+  if (other.model_ != model_ &&
+      (other.model_->id != model_->id || other.model_->precision() != model_->precision()))
+    throw UsageError("a state of {} in {} cannot be copied to one of {} in {}", other.model_->file,
+                     to_string(other.model_->precision()), model_->file, to_string(model_->precision()));
+  other.check(from);
+  check(to);
   const std::size_t outputs = model_->model.shape.d_out;
+  for (std::size_t k = 0; k < to.size(); ++k) {
+    std::ranges::copy(other.memory(from[k]), memory(to[k]).begin());
+    std::copy_n(other.closure_.data() + from[k] * outputs, outputs, closure_.data() + to[k] * outputs);
+    std::copy_n(other.previous_.data() + from[k] * outputs, outputs, previous_.data() + to[k] * outputs);
+    steps_[to[k]] = other.steps_[from[k]];
+  }
+}
+
+void RuntimeState::reset(ColumnList columns) {
+  check(columns);
+  const std::size_t outputs = model_->model.shape.d_out;
+  for (std::size_t k = 0; k < columns.size(); ++k) {
+    std::ranges::fill(memory(columns[k]), std::byte{0});
+    std::fill_n(closure_.data() + columns[k] * outputs, outputs, 0.0);
+    std::fill_n(previous_.data() + columns[k] * outputs, outputs, 0.0);
+    steps_[columns[k]] = 0;
+  }
+}
+
+std::size_t RuntimeState::record_size() const {
+  return sizeof(std::uint64_t) + memory(0).size() + 2 * model_->model.shape.d_out * sizeof(double);
+}
+
+std::size_t RuntimeState::saved_size(std::size_t columns) const {
+  return sizeof(SavedHead) + columns * record_size();
+}
+
+void RuntimeState::save(ColumnList columns, std::span<std::byte> out) const {
+  check(columns);
+  const std::size_t outputs = model_->model.shape.d_out;
+  std::byte* next = out.data() + sizeof(SavedHead);
+  const auto put = [&](const void* from, std::size_t bytes) {
+    std::memcpy(next, from, bytes);
+    next += bytes;
+  };
+  for (std::size_t k = 0; k < columns.size(); ++k) {
+    put(&steps_[columns[k]], sizeof(std::uint64_t));
+    put(memory(columns[k]).data(), memory(columns[k]).size());
+    put(closure_.data() + columns[k] * outputs, outputs * sizeof(double));
+    put(previous_.data() + columns[k] * outputs, outputs * sizeof(double));
+  }
   SavedHead head{{},
                  saved_version,
                  static_cast<std::uint32_t>(model_->precision()),
                  model_->id,
-                 columns_,
+                 columns.size(),
                  model_->model.shape.state_size(),
                  outputs,
-                 steps_,
-                 content_hash(out.subspan(sizeof(SavedHead), saved_size() - sizeof(SavedHead)), 0)};
+                 record_size(),
+                 content_hash(out.subspan(sizeof(SavedHead), columns.size() * record_size()), 0)};
   std::ranges::copy(magic, head.magic);
   std::memcpy(out.data(), &head, sizeof head);
 }
 
-void RuntimeState::restore(std::span<const std::byte> saved) {
-  SavedHead head;
-  if (saved.size() < sizeof head)
-    throw Error("the saved state has {} bytes, too few for its head: expected {}", saved.size(),
-                saved_size());
-  std::memcpy(&head, saved.data(), sizeof head);
-  if (!std::ranges::equal(head.magic, magic)) throw Error("the buffer does not hold a saved state");
-  if (head.version != saved_version)
-    throw Error("the saved state has format version {}, this library reads {}", head.version, saved_version);
+std::size_t RuntimeState::saved_columns(std::span<const std::byte> saved) const {
+  return head_of(saved).columns;
+}
+
+void RuntimeState::restore(std::span<const std::byte> saved, ColumnList from, ColumnList to) {
+  const SavedHead head = head_of(saved);
   if (head.model_id != model_->id)
     throw Error("the saved state belongs to another model (id {:016x}) than {} (id {:016x})", head.model_id,
                 model_->file, model_->id);
   if (head.precision != static_cast<std::uint32_t>(model_->precision()))
     throw Error("the saved state is of a model opened in {}, this one is opened in {}",
                 to_string(static_cast<Precision>(head.precision)), to_string(model_->precision()));
-  if (head.columns != columns_)
-    throw Error("the saved state has {} columns, this state has {}", head.columns, columns_);
-  if (saved.size() < saved_size())
-    throw Error("the saved state has {} bytes, expected {}; is it truncated?", saved.size(), saved_size());
-  const auto payload = saved.subspan(sizeof head, saved_size() - sizeof head);
+  const std::size_t record = record_size(), room = (saved.size() - sizeof head) / record;
+  if (head.columns > room)
+    throw Error("the saved state has {} bytes, too few for its {} columns; is it truncated?", saved.size(),
+                head.columns);
+  const auto payload = saved.subspan(sizeof head, head.columns * record);
   if (content_hash(payload, 0) != head.payload_hash)
     throw Error("the saved state is damaged: its checksum does not fit its contents");
-  const std::size_t recurrent = memory().size(), predictions = bytes_of(closure_).size();
-  if (!memory_finite(payload.first(recurrent)) || !all_finite<double>(payload.subspan(recurrent)))
-    throw NotFinite("the saved state has a number that is not finite: it was saved after a blow-up");
-  std::ranges::copy(payload.first(recurrent), memory().begin());
-  std::ranges::copy(payload.subspan(recurrent, predictions), bytes_of(closure_).begin());
-  std::ranges::copy(payload.subspan(recurrent + predictions), bytes_of(previous_).begin());
-  steps_ = head.steps;
+  check(to);
+  const std::size_t recurrent = memory(0).size(), outputs = model_->model.shape.d_out;
+  const auto numbers = [&](std::size_t k) {
+    return payload.subspan(from[k] * record + sizeof(std::uint64_t), record - sizeof(std::uint64_t));
+  };
+  for (std::size_t k = 0; k < from.size(); ++k) {
+    if (from[k] >= head.columns)
+      throw UsageError("column {} is beyond the {} of the saved state", from[k], head.columns);
+    if (!memory_finite(numbers(k).first(recurrent)) || !all_finite<double>(numbers(k).subspan(recurrent)))
+      throw NotFinite(
+          "column {} of the saved state has a number that is not finite: it was saved after a "
+          "blow-up",
+          from[k]);
+  }
+  for (std::size_t k = 0; k < from.size(); ++k) {
+    const std::byte* const closures = numbers(k).data() + recurrent;
+    std::memcpy(&steps_[to[k]], payload.data() + from[k] * record, sizeof(std::uint64_t));
+    std::ranges::copy(numbers(k).first(recurrent), memory(to[k]).begin());
+    std::memcpy(closure_.data() + to[k] * outputs, closures, outputs * sizeof(double));
+    std::memcpy(previous_.data() + to[k] * outputs, closures + outputs * sizeof(double),
+                outputs * sizeof(double));
+  }
 }
 
 std::unique_ptr<RuntimeState> make_state(std::shared_ptr<const RuntimeModel> model, std::size_t columns) {

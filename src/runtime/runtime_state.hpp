@@ -18,13 +18,28 @@ class NotFinite : public Error {
   using Error::Error;
 };
 
+/// Some columns of a state, in the order given.
+class ColumnList {
+ public:
+  /// columns[0], ..., columns[count - 1]; null: 0, ..., count - 1.
+  ColumnList(const std::size_t* columns, std::size_t count) : columns_(columns), count_(count) {}
+  std::size_t size() const { return count_; }
+  std::size_t operator[](std::size_t k) const { return columns_ ? columns_[k] : k; }
+
+ private:
+  const std::size_t* columns_;
+  std::size_t count_;
+};
+
 class RuntimeState {
  public:
   virtual ~RuntimeState() = default;
 
   const RuntimeModel& model() const { return *model_; }
   std::size_t columns() const { return columns_; }
-  std::uint64_t steps() const { return steps_; }
+  /// Steps a column has taken since it was at rest; without a column those of the column with most.
+  std::uint64_t steps(std::size_t column) const { return steps_[column]; }
+  std::uint64_t steps() const;
 
   virtual void step(const Field<const double>& y, const Field<double>& closure) = 0;
   virtual void step(const Field<const float>& y, const Field<float>& closure) = 0;
@@ -32,27 +47,38 @@ class RuntimeState {
   void closure_at(Hold hold, double fraction, const Field<double>& out) const;
 
   virtual std::unique_ptr<RuntimeState> clone() const = 0;
-  /// Everything of another state. Throws UsageError unless that is of the same model and batch.
-  void copy(const RuntimeState& from);
-  void reset();
-  std::size_t saved_size() const;
-  void save(std::span<std::byte> out) const;
-  /// Throws Error, and changes nothing, unless the bytes are a state of this model and batch.
-  void restore(std::span<const std::byte> saved);
+  /// Columns from[k] of another state (it may be this one) to columns to[k]. Throws UsageError unless that is
+  /// of the same model and precision.
+  void copy(const RuntimeState& other, ColumnList from, ColumnList to);
+  void reset(ColumnList columns);
+
+  // Saved columns: a head and a record for each.
+  std::size_t saved_size(std::size_t columns) const;
+  void save(ColumnList columns, std::span<std::byte> out) const;
+  /// Columns from[k] of what was saved to columns to[k]. Throws Error, and changes nothing, unless the bytes
+  /// are of this model and precision and all columns are there.
+  void restore(std::span<const std::byte> saved, ColumnList from, ColumnList to);
+  /// How many columns were saved.
+  std::size_t saved_columns(std::span<const std::byte> saved) const;
+  ColumnList all() const { return {nullptr, columns_}; }
 
  protected:
   RuntimeState(std::shared_ptr<const RuntimeModel> model, std::size_t columns);
   RuntimeState(const RuntimeState&) = default;
 
-  // The recurrent states.
-  virtual std::span<std::byte> memory() = 0;
-  virtual std::span<const std::byte> memory() const = 0;
+  // The recurrent state of a column.
+  virtual std::span<std::byte> memory(std::size_t column) = 0;
+  virtual std::span<const std::byte> memory(std::size_t column) const = 0;
   virtual bool memory_finite(std::span<const std::byte> memory) const = 0;
 
   std::shared_ptr<const RuntimeModel> model_;
   std::size_t columns_;
-  std::uint64_t steps_ = 0;
+  std::vector<std::uint64_t> steps_;        // (columns)
   std::vector<double> closure_, previous_;  // (columns, outputs): the last two predictions
+
+ private:
+  void check(ColumnList columns) const;
+  std::size_t record_size() const;
 };
 
 /// At rest. Throws UsageError for a number of columns that cannot be meant.

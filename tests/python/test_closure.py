@@ -57,6 +57,30 @@ def test_a_file_of_a_state_dict_gives_the_golden_outputs(tmp_path, name, precisi
     assert np.linalg.norm(out - tensors["out"]) < tolerance * np.linalg.norm(tensors["out"])
 
 
+def test_columns_go_on_in_another_decomposition(model, states):
+    whole = mac.load(model)
+    for t in range(3):
+        whole.step(states[:, t])
+    n = len(states)
+    saved = whole.save_columns(range(n))
+    after = whole.step(states[:, 3])
+    parts = []
+    for columns in [range(n // 2), range(n // 2, n)]:
+        part = mac.load(model)
+        part.reset(columns=len(columns))
+        part.restore_columns(saved, columns, range(len(columns)))
+        parts.append(part.step(states[list(columns), 3]))
+    np.testing.assert_array_equal(np.concatenate(parts), after)
+    other = whole.clone()
+    other.reset_columns([0])
+    other.copy_columns(whole, [0], [1])
+    assert other.save_columns([1]) == whole.save_columns([0]) != other.save_columns([0])
+    with pytest.raises(mac.Error, match=f"column {n} is beyond the {n}"):
+        whole.save_columns([n])
+    with pytest.raises(mac.UsageError, match="has no columns yet"):
+        mac.load(model).save_columns([0])
+
+
 def test_a_time_loop_of_ones_own_gives_the_rollout(closure, states, data):
     experiment = mac.read_data(data).experiment
     rhs, dt = experiment.system, closure.closure_step

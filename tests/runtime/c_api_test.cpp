@@ -3,9 +3,12 @@
 #include <gtest/gtest.h>
 #include <mac/mac.h>
 
+#include <algorithm>
 #include <cmath>
 #include <cstring>
 #include <limits>
+#include <numeric>
+#include <span>
 
 #include "runtime/closure_file.hpp"
 
@@ -106,6 +109,53 @@ TEST_P(CApi, RestartsAtEveryStepToTheLastBit) {
     EXPECT_TRUE(std::equal(rest.begin() + static_cast<std::ptrdiff_t>(stop * columns * d), rest.end(),
                            whole.begin() + static_cast<std::ptrdiff_t>(stop * columns * d)));
   }
+}
+
+TEST_P(CApi, ColumnsGoOnInAnotherDecomposition) {
+  constexpr std::size_t many = 192, half = many / 2, taken = 3;
+  const std::vector<double> y = random_inputs(steps, many, d);
+  const Opened whole(path_, MAC_FLOAT32, many);
+  std::vector<double> expected(many * d), closure(half * d);
+  const auto at = [&](std::size_t t, std::size_t column) { return y.data() + (t * many + column) * d; };
+  for (std::size_t t = 0; t < taken; ++t)
+    ASSERT_EQ(mac_step(whole.state, at(t, 0), expected.data(), nullptr), MAC_OK);
+  const std::vector<char> saved = whole.saved();
+  EXPECT_EQ(mac_saved_columns(whole.state, saved.data(), saved.size()), many);
+  ASSERT_EQ(mac_step(whole.state, at(taken, 0), expected.data(), nullptr), MAC_OK);
+  for (const std::size_t first : {std::size_t{0}, half}) {
+    const Opened part(path_, MAC_FLOAT32, half);
+    std::vector<std::size_t> from(half);
+    std::iota(from.begin(), from.end(), first);
+    ASSERT_EQ(mac_state_restore_columns(part.state, saved.data(), saved.size(), from.data(), nullptr, half,
+                                        nullptr),
+              MAC_OK);
+    EXPECT_EQ(mac_state_column_steps(part.state, half - 1), taken);
+    ASSERT_EQ(mac_step(part.state, at(taken, first), closure.data(), nullptr), MAC_OK);
+    EXPECT_TRUE(std::ranges::equal(closure, std::span(expected).subspan(first * d, half * d)));
+    std::vector<double> line(half * d), whole_line(many * d);  // the predictions before came along
+    ASSERT_EQ(mac_closure_at(part.state, MAC_HOLD_LINEAR, 0.5, line.data(), nullptr), MAC_OK);
+    ASSERT_EQ(mac_closure_at(whole.state, MAC_HOLD_LINEAR, 0.5, whole_line.data(), nullptr), MAC_OK);
+    EXPECT_TRUE(std::ranges::equal(line, std::span(whole_line).subspan(first * d, half * d)));
+  }
+}
+
+TEST_P(CApi, ColumnsAreSavedCopiedAndResetAlone) {
+  const Opened one(path_), other(path_);
+  one.run(y_);
+  const std::size_t last = columns - 1, first = 0;
+  std::vector<char> saved(mac_state_columns_bytes(one.state, 1)), again(saved.size());
+  const auto save = [&](const mac_state* state, std::size_t column, std::vector<char>& to) {
+    EXPECT_EQ(mac_state_save_columns(state, &column, 1, to.data(), to.size(), nullptr), MAC_OK);
+  };
+  save(one.state, last, saved);
+  ASSERT_EQ(mac_state_copy_columns(one.state, &last, other.state, &first, 1, nullptr), MAC_OK);
+  save(other.state, first, again);
+  EXPECT_EQ(again, saved);
+  EXPECT_EQ(mac_state_column_steps(other.state, first), steps);
+  EXPECT_EQ(mac_state_column_steps(other.state, last), 0u);
+  EXPECT_EQ(mac_state_steps(other.state), steps);
+  ASSERT_EQ(mac_state_reset_columns(other.state, &first, 1, nullptr), MAC_OK);
+  EXPECT_EQ(other.saved(), Opened(path_).saved());
 }
 
 TEST_P(CApi, ClonesAndResetsStates) {

@@ -44,12 +44,12 @@ class Coupled : public ::testing::TestWithParam<CoupledCase> {
     return y;
   }
 
-  auto stepper() const {
+  auto stepper(std::size_t columns = trajectories) const {
     const auto system = DataFile::open(folder_.file("data.h5")).experiment().system;
     const auto rhs = [system](std::span<const double> y, std::span<double> dydt) {
       system->reduced_rhs(y.data(), dydt.data());
     };
-    return runtime::CoupledStepper(runtime::Model(path_), 0.01, rhs, {.columns = trajectories});
+    return runtime::CoupledStepper(runtime::Model(path_), 0.01, rhs, {.columns = columns});
   }
 
   static Model of_type(Model model, Dtype dtype) {
@@ -82,6 +82,26 @@ TEST_P(Coupled, RestartsToTheLastBit) {
     second.restore(first.save());
     for (std::size_t n = stop; n + 1 < times; ++n) second.step(y);
     EXPECT_EQ(y, at(times - 1)) << "restarted at step " << stop;
+  }
+}
+
+TEST_P(Coupled, ColumnsComeAndGoAndGiveTheRolloutToTheLastBit) {
+  // Column 1 starts anew after 7 steps, and column 3 goes on in a stepper of its own.
+  auto stepping = stepper();
+  std::vector<double> y = at(0);
+  for (std::size_t n = 0; n < 7; ++n) stepping.step(y);
+  const std::size_t anew[] = {1}, away[] = {3}, only[] = {0};
+  const auto saved = stepping.save_columns(away);
+  stepping.reset_columns(anew);
+  std::copy_n(at(0).begin() + d, d, y.begin() + d);
+  auto alone = stepper(1);
+  alone.restore_columns(saved, only, only);
+  std::vector<double> column(y.begin() + 3 * d, y.begin() + 4 * d);
+  for (std::size_t n = 7; n < 20; ++n) stepping.step(y), alone.step(column);
+  for (std::size_t v = 0; v < d; ++v) {
+    EXPECT_EQ(y[v], at(20)[v]);
+    EXPECT_EQ(y[d + v], at(13)[d + v]) << "as many steps after its start";
+    EXPECT_EQ(column[v], at(20)[3 * d + v]);
   }
 }
 

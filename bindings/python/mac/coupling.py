@@ -101,7 +101,8 @@ def rollout(
     if not np.all(np.isfinite(start)):
         raise UsageError("y0 holds a number that is not finite")
     right_hand_side = as_rhs(rhs)
-    if closure is not None and isinstance(right_hand_side, _mac.System):
+    built_in = isinstance(right_hand_side, _mac.System)
+    if closure is not None and built_in and closure.system in ("", right_hand_side.name):  # else refused below
         difference = _mac.other_parameters(closure, right_hand_side)
         if difference and not allow_other_parameters:
             raise UsageError(f"{difference}; allow_other_parameters=True uses it all the same")

@@ -10,6 +10,12 @@ constexpr std::size_t worth_releasing = 8;  // columns: below, a step is shorter
 
 std::span<const std::byte> as_bytes(std::string_view text) { return std::as_bytes(std::span(text)); }
 
+std::string_view text_of(const py::buffer_info& info, const std::string& name) {
+  if (info.itemsize != 1 || info.ndim != 1 || info.strides[0] != 1)
+    throw UsageError("{}: a saved state is bytes, or an array of bytes (uint8)", name);
+  return {static_cast<const char*>(info.ptr), static_cast<std::size_t>(info.size)};
+}
+
 /// Releases the GIL where that pays.
 class MaybeRelease {
  public:
@@ -79,9 +85,7 @@ py::bytes Closure::save() const {
 void Closure::restore(const py::buffer& saved) {
   const auto claimed = claim();
   const py::buffer_info info = saved.request();
-  if (info.itemsize != 1 || info.ndim != 1 || info.strides[0] != 1)
-    throw UsageError("{}: a saved state is bytes, or an array of bytes (uint8)", name_);
-  const std::string_view text(static_cast<const char*>(info.ptr), static_cast<std::size_t>(info.size));
+  const std::string_view text = text_of(info, name_);
   if (text.empty()) return state_.reset();
   std::uint64_t columns = 0;
   if (text.size() < sizeof columns) throw UsageError("{}: the saved state is cut short", name_);
@@ -91,6 +95,47 @@ void Closure::restore(const py::buffer& saved) {
   runtime::State restored(*model_, columns);
   restored.restore(as_bytes(text.substr(sizeof columns)));
   state_.emplace(std::move(restored));
+}
+
+namespace {
+
+template <class State>
+State& existing(std::optional<State>& state, const std::string& name) {
+  if (!state) throw UsageError("{}: has no columns yet; a step or reset(columns) makes them", name);
+  return *state;
+}
+template <class State>
+const State& existing(const std::optional<State>& state, const std::string& name) {
+  if (!state) throw UsageError("{}: has no columns yet; a step or reset(columns) makes them", name);
+  return *state;
+}
+
+}  // namespace
+
+py::bytes Closure::save_columns(const std::vector<std::size_t>& columns) const {
+  const auto claimed = claim();
+  const std::vector<std::byte> saved = existing(state_, name_).save_columns(columns);
+  return {reinterpret_cast<const char*>(saved.data()), saved.size()};
+}
+
+void Closure::restore_columns(const py::buffer& saved, const std::vector<std::size_t>& from,
+                              const std::vector<std::size_t>& to) {
+  const auto claimed = claim();
+  const py::buffer_info info = saved.request();
+  existing(state_, name_).restore_columns(as_bytes(text_of(info, name_)), from, to);
+}
+
+void Closure::reset_columns(const std::vector<std::size_t>& columns) {
+  const auto claimed = claim();
+  existing(state_, name_).reset_columns(columns);
+}
+
+void Closure::copy_columns(const Closure& other, const std::vector<std::size_t>& from,
+                           const std::vector<std::size_t>& to) {
+  const auto claimed = claim();
+  if (&other == this) return existing(state_, name_).copy_columns(*state_, from, to);
+  const auto also_claimed = other.claim();
+  existing(state_, name_).copy_columns(existing(other.state_, other.name_), from, to);
 }
 
 Array Closure::step(const Array& y) {
@@ -205,6 +250,14 @@ void bind_closure(py::module_& module) {
           "The closure along recorded states (times, inputs) or (columns, times, inputs), step after step.")
       .def("reset", &Closure::reset, py::arg("columns") = py::none(),
            "Forgets everything. The next step may have any number of columns, or the given one.")
+      .def("save_columns", &Closure::save_columns, py::arg("columns"),
+           "The memory of some columns as bytes, for any columns of any closure of this model.")
+      .def("restore_columns", &Closure::restore_columns, py::arg("saved"), py::arg("saved_columns"),
+           py::arg("columns"),
+           "Columns saved_columns[k] of what was saved become columns[k] of the memory, bit for bit.")
+      .def("reset_columns", &Closure::reset_columns, py::arg("columns"), "These columns forget everything.")
+      .def("copy_columns", &Closure::copy_columns, py::arg("other"), py::arg("other_columns"),
+           py::arg("columns"), "Columns other_columns[k] of another closure become columns[k] of this one.")
       .def(
           "clone", [](const Closure& closure) { return std::make_unique<Closure>(closure); },
           "The same model with a copy of the memory.")

@@ -30,6 +30,14 @@ class Closure {
   py::bytes save() const;
   void restore(const py::buffer& saved);
 
+  // Columns come and go (docs/c-api.md); the columns are those of the state that reset(columns) or a step made.
+  py::bytes save_columns(const std::vector<std::size_t>& columns) const;
+  void restore_columns(const py::buffer& saved, const std::vector<std::size_t>& from,
+                       const std::vector<std::size_t>& to);
+  void reset_columns(const std::vector<std::size_t>& columns);
+  void copy_columns(const Closure& other, const std::vector<std::size_t>& from,
+                    const std::vector<std::size_t>& to);
+
   /// y (inputs) or (columns, inputs) -> closure of the same form
   Array step(const Array& y);
   /// The closure at a fraction of the step that the last step() opened, in its form.

@@ -51,6 +51,10 @@ int main(int argc, char** argv) {
     check(mac_state_copy(state, other, &error), &error);
     check(mac_state_save(state, saved, sizeof saved, &error), &error);
     check(mac_state_restore(state, saved, sizeof saved, &error), &error);
+    check(mac_state_save_columns(state, NULL, 2, saved, sizeof saved, &error), &error);
+    check(mac_state_restore_columns(other, saved, sizeof saved, NULL, NULL, 2, &error), &error);
+    check(mac_state_copy_columns(state, NULL, other, NULL, 2, &error), &error);
+    check(mac_state_reset_columns(state, NULL, 2, &error), &error);
     check(mac_state_reset(state, &error), &error);
   }
   const long during = requests - before;

@@ -16,7 +16,7 @@ contains
     real(real64), allocatable :: y(:, :), closure(:, :), wide(:, :), wide_closure(:, :)
     real(real32), allocatable :: y_single(:, :), closure_single(:, :)
     character(200) :: path, layout
-    integer :: columns, stop_at, in, out, n, status
+    integer :: columns, stop_at, in, out, n, k, status
 
     call get_command_argument(4, path)
     read (path, *) columns
@@ -39,9 +39,11 @@ contains
         call state%save(saved)
         call state%free()
         call other%create(model, columns)
-        call other%restore(saved)
+        call other%restore_columns(saved, [(k, k=1, columns)], [(k, k=1, columns)])
         call copied%create(model, columns)
         call copied%copy(other)
+        call copied%reset_columns([columns])
+        call copied%copy_columns(other, [columns], [columns])
         state = copied
       end if
       read (in, iostat=status) y
