@@ -31,8 +31,7 @@ Eigen::MatrixXd jacobian(const System& system, const double* y) {
 
 }  // namespace
 
-std::optional<StepStability> step_stability(const DataFile& data) {
-  const System& system = *data.experiment().system;
+std::optional<StepStability> step_stability(const System& system, const DataFile& data) {
   const std::size_t d = system.resolved_size();
   if (!system.has_equations() || d > most_variables) return std::nullopt;
   const DataSplit split = data.split(data.has("train") ? "train" : data.splits().front());
@@ -54,15 +53,15 @@ std::optional<StepStability> step_stability(const DataFile& data) {
   return result;
 }
 
-std::optional<std::string> stability_warning(const DataFile& data) {
-  const auto stability = step_stability(data);
+std::optional<std::string> stability_warning(const System& system, const DataFile& data) {
+  const auto stability = step_stability(system, data);
   if (!stability || stability->unstable_share == 0) return std::nullopt;
   return fmt::format(
-      "the closure step of {:g} is beyond the stability of RK4 for the reduced equations of {} in {:.2g} % "
+      "the closure step of {:g} is beyond the stability of RK4 for the reduced equations of {} in {:.0f} % "
       "of the "
       "training states (|lambda| dt up to {:.3g}, RK4 takes 2.78): rollouts will blow up whatever the "
-      "closure; save "
-      "the data more often (a smaller stride)",
+      "closure; "
+      "save the data more often (a smaller stride)",
       data.experiment().data.closure_step(), data.path(), 100 * stability->unstable_share,
       stability->largest);
 }

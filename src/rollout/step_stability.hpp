@@ -15,9 +15,9 @@ struct StepStability {
 /// Eigenvalues lambda of the reduced Jacobian at up to 64 states spread over the training data (else another
 /// split), against RK4's region of stability, which ends at |lambda| dt = 2.78 on the negative real axis.
 /// None without equations.
-std::optional<StepStability> step_stability(const DataFile& data);
+std::optional<StepStability> step_stability(const System& system, const DataFile& data);
 
 /// The warning where the step is beyond it.
-std::optional<std::string> stability_warning(const DataFile& data);
+std::optional<std::string> stability_warning(const System& system, const DataFile& data);
 
 }  // namespace mac

@@ -64,7 +64,7 @@ class Study {
     write_experiment();
     generate_data();
     const DataFile data = DataFile::open(path("data.h5"));
-    if (auto warning = stability_warning(data)) warn(std::move(*warning));
+    if (auto warning = stability_warning(*experiment_.system, data)) warn(std::move(*warning));
     std::vector<std::string> rollouts;
     for (const std::vector<Job>& together : jobs()) {
       together[0].plan.file ? take_model(together[0]) : train_models(together, data);

@@ -13,6 +13,10 @@
 namespace mac {
 namespace {
 
+std::optional<std::string> warning_of(const DataFile& data) {
+  return stability_warning(*data.experiment().system, data);
+}
+
 std::string study(const std::string& step = "dt = 1e-3\nstride = 10", const std::string& system = "") {
   return "[system]\nname = \"burgers\"\ngrid = 32\n" + system + "\n[data]\n" + step +
          "\n[data.train]\ntrajectories = 4\nhorizon = 0.2\n[data.validation]\ntrajectories = 3\nhorizon = "
@@ -84,7 +88,7 @@ TEST_F(Judged, RecordedDataHaveNoComparison) {
   const std::vector<Verdict> verdicts = judge_training("mine.safetensors", data, 1);
   ASSERT_EQ(verdicts.size(), 1u);
   EXPECT_NE(verdicts[0].sentence.find("there are no equations"), std::string::npos) << verdicts[0].sentence;
-  EXPECT_FALSE(stability_warning(data));
+  EXPECT_FALSE(stability_warning(*data.experiment().system, data));
 }
 
 TEST(StepStability, WarnsOfAClosureStepThatRk4CannotTake) {
@@ -98,11 +102,11 @@ TEST(StepStability, WarnsOfAClosureStepThatRk4CannotTake) {
   const StepStability fine = stability("dt = 1e-3\nstride = 100", "2");  // 9 * 2 * .1 = 1.8
   EXPECT_NEAR(fine.largest, 1.8, 0.1) << "the quadratic term moves it a little";
   EXPECT_EQ(fine.unstable_share, 0);
-  EXPECT_FALSE(stability_warning(DataFile::open(folder.file("data.h5"))));
+  EXPECT_FALSE(warning_of(DataFile::open(folder.file("data.h5"))));
   const StepStability coarse = stability("dt = 1e-3\nstride = 200", "2");  // 3.6, beyond 2.78
   EXPECT_NEAR(coarse.largest, 3.6, 0.2);
   EXPECT_EQ(coarse.unstable_share, 1);
-  const auto warning = stability_warning(DataFile::open(folder.file("data.h5")));
+  const auto warning = warning_of(DataFile::open(folder.file("data.h5")));
   ASSERT_TRUE(warning);
   EXPECT_NE(warning->find("closure step of 0.2 is beyond the stability of RK4"), std::string::npos)
       << *warning;

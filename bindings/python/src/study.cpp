@@ -210,7 +210,7 @@ py::dict train_network(Experiment experiment, const std::string& model, const st
     const DataFile file = DataFile::open(data);
     check_data(experiment, file);
     std::vector<std::string> warnings;
-    if (auto warning = stability_warning(file)) warnings.push_back(std::move(*warning));
+    if (auto warning = stability_warning(*experiment.system, file)) warnings.push_back(std::move(*warning));
     if (plan.baseline)
       words = train_baseline(experiment, plan, file, path, threads, quiet);
     else
