@@ -19,7 +19,9 @@ std::string split_words(std::string_view split) {
   return split == "ood" ? "out of distribution" : fmt::format("on {} data", split);
 }
 
-std::string percent_of(double share) { return fmt::format("{:.{}f} %", 100 * share, share < 0.1 ? 1 : 0); }
+std::string percent_of(double share) {
+  return share < 0.0995 ? fmt::format("{:.2g} %", 100 * share) : fmt::format("{:.0f} %", 100 * share);
+}
 
 const ModelMetrics* find_model(const Evaluation& evaluation, auto&& is_it) {
   const auto found = std::ranges::find_if(evaluation.models, [&](const auto& m) { return is_it(m.model); });

@@ -39,7 +39,7 @@ class RolloutLoss final : public Loss<T> {
   double evaluate(const T* parameters, const Batch& batch, T* gradient) override {
     const std::size_t starts = batch.shape.states - steps_;
     const std::size_t per_window =
-        starts * (form_ == RolloutForm::sequence ? d_ : engine_.shape().state_size());
+        starts * (form_ == RolloutForm::sequence ? d_ : std::max(d_, engine_.shape().state_size()));
     const std::size_t group = largest_divisor(batch.count, group_numbers / (per_window * steps_));
     squares_.assign(batch.count * d_, 0.0);
     slopes_.resize(batch.count * d_);

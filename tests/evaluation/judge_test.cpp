@@ -13,6 +13,10 @@
 namespace mac {
 namespace {
 
+StepStability stability_of(const DataFile& data) {
+  return step_stability(*data.experiment().system, data).value();
+}
+
 std::optional<std::string> warning_of(const DataFile& data) {
   return stability_warning(*data.experiment().system, data);
 }
@@ -97,7 +101,7 @@ TEST(StepStability, WarnsOfAClosureStepThatRk4CannotTake) {
   const auto stability = [&](const std::string& step, const std::string& viscosity) {
     generate(Experiment::parse(study(step, "viscosity = " + viscosity), "study.toml"), folder.file("data.h5"),
              {1, true});
-    return step_stability(DataFile::open(folder.file("data.h5"))).value();
+    return stability_of(DataFile::open(folder.file("data.h5")));
   };
   const StepStability fine = stability("dt = 1e-3\nstride = 100", "2");  // 9 * 2 * .1 = 1.8
   EXPECT_NEAR(fine.largest, 1.8, 0.1) << "the quadratic term moves it a little";

@@ -130,8 +130,8 @@ TEST(Verdict, WarnsWhereTheStateLeavesTheRangeOfTheTrainingData) {
   EXPECT_TRUE(only({mac, markov}).warnings.empty()) << "a twentieth of the width is allowed";
   mac.training_range = {{0, 0}, {1.02, 2}};
   expect_warning(only({mac, markov}),
-                 "mac: the state on test data leaves the range of the training data in 1e+02 % "
-                 "of the steps (phi1 1e+02 %; the truth 0 %)");
+                 "mac: the state on test data leaves the range of the training data in 100 % "
+                 "of the steps (phi1 100 %; the truth 0 %)");
   // Out of distribution the truth is outside as well.
   RolloutFile far = rollout_of("mac", 0.1, 0.1, "ood");
   far.training_range = {{0, 0}, {0.5, 2}};

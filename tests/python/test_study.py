@@ -158,7 +158,7 @@ def test_fit_says_what_is_wrong_with_its_arrays(tmp_path):
         (dict(resolved=y, closure=y, validation=-0.5), "validation is -0.5"),
         (dict(resolved=y, closure=y, validation=[y]), "validation has 1 arrays"),
         (dict(resolved=y[:1], closure=y[:1]), "leave none for validation"),
-        (dict(resolved=y, closure=y, kind="lstm"), "kind"),
+        (dict(resolved=y, closure=y, kind="rnn"), "kind"),
         (dict(resolved=y, closure=y, training={"stepz": 3}), 'did you mean "steps"'),
         (dict(resolved=y, closure=y, training={"select": "rollout"}), "cannot be rolled out"),
         (dict(resolved=y, closure=y, training={"loss": "step"}), "no equations"),
