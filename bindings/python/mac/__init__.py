@@ -7,7 +7,7 @@
     run = mac.rollout(lambda t, y: ..., y0, t, closure)
 
     data = mac.read_data("data.h5")                  # data sets as NumPy arrays
-    closure = mac.fit("my.safetensors", resolved, closure_values, dt=0.01)
+    closure = mac.fit("my.safetensors", trajectories, dt=0.01, rhs=reduced)
     result = mac.run("experiments/burgers.toml", "runs/burgers")
 
 The reference page is docs/python.md.
