@@ -155,7 +155,9 @@ TEST_P(NetworkRollout, ReadsTheTruePastBeforeItRunsFree) {
     EXPECT_NE(split.resolved[i * 21 * d + 12 * d], split.true_resolved[i * 21 * d + 12 * d]);
   }
   const RolloutSplit free = roll({Hold::zero, Target::instant}, {{}, 1});
-  if (free.memory_size != 0u) EXPECT_NE(free.memory, split.memory);
+  if (free.memory_size != 0u) {
+    EXPECT_NE(free.memory, split.memory);
+  }
 }
 
 TEST_P(NetworkRollout, PredictsAtEveryStageWhenAsked) {
