@@ -4,7 +4,7 @@
 
 #include <mac/paper_networks.hpp>
 
-#include "network/benchmark.hpp"
+#include "bench/benchmark.hpp"
 
 namespace mac {
 namespace {

@@ -2,11 +2,11 @@
 # libstdc++ and nothing else: no OpenMP, no shared fmt or Highway. Its sources are compiled once, for it and for the full
 # library.
 set(runtime_sources
-  src/precision.cpp
+  src/base/precision.cpp
   src/io/atomic_file.cpp src/io/input_file.cpp src/io/safetensors.cpp src/io/safetensors_header.cpp
   src/network/shape.cpp src/network/model.cpp src/network/model_metadata.cpp src/network/normaliser.cpp
   src/network/cpu/step.cpp src/network/cpu/step_kernels.cpp
-  src/coupling/hold.cpp
+  src/base/hold.cpp
   src/runtime/c_api.cpp src/runtime/runtime_model.cpp src/runtime/runtime_state.cpp)
 list(TRANSFORM runtime_sources PREPEND ${PROJECT_SOURCE_DIR}/)
 # Of each kind of layer what it says about itself, and its steps.

@@ -1,8 +1,6 @@
-// The CUDA engine, where the build has it and the machine a device.
+// Whether the build has the CUDA engine and the machine a device for it.
 #pragma once
 
-#include <mac/network.hpp>
-#include <memory>
 #include <string>
 
 namespace mac {
@@ -15,9 +13,5 @@ std::string cuda_unavailable();
 
 /// For `mac --version`: the CUDA version the engine was built with and the device, or that there is none.
 std::string cuda_description();
-
-/// The network on the device in float32, with arrays in host memory as in every engine. Throws Error if no
-/// device can be used or the network is too large for it.
-std::unique_ptr<SequenceEngine<float>> make_cuda_engine(const NetworkShape& shape);
 
 }  // namespace mac

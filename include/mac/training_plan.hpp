@@ -113,7 +113,7 @@ struct ModelPlan {
   std::optional<NetworkPlan> network;
   std::shared_ptr<const BaselinePlan> baseline;
   /// A model that is trained already: its file, as seen from the experiment's folder. Whether it is there and
-  /// fits the data is known only when it is used (rollout/open_model.hpp).
+  /// fits the data is known only when it is used (ude/mac/open_model.hpp).
   std::optional<std::string> file = std::nullopt;
 };
 

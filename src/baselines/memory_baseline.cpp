@@ -6,7 +6,7 @@
 #include <mac/baselines.hpp>
 #include <mac/experiment.hpp>
 
-#include "baselines/registry.hpp"
+#include "experiment/baseline_kinds.hpp"
 #include "io/settings.hpp"
 
 namespace mac {

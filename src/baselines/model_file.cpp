@@ -5,7 +5,7 @@
 #include <mac/baselines.hpp>
 #include <mac/error.hpp>
 
-#include "baselines/registry.hpp"
+#include "experiment/baseline_kinds.hpp"
 #include "io/input_file.hpp"
 
 namespace mac {

@@ -7,7 +7,7 @@
 
 #include "baselines/cyclic.hpp"
 #include "baselines/model_file.hpp"
-#include "baselines/registry.hpp"
+#include "experiment/baseline_kinds.hpp"
 
 namespace mac {
 

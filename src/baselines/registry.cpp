@@ -1,4 +1,4 @@
-#include "baselines/registry.hpp"
+#include "experiment/baseline_kinds.hpp"
 
 #define MAC_BASELINES(BASELINE) \
   BASELINE(wilks)               \

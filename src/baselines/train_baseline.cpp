@@ -1,7 +1,7 @@
 #include <mac/baselines.hpp>
 #include <mac/error.hpp>
 
-#include "baselines/registry.hpp"
+#include "experiment/baseline_kinds.hpp"
 #include "io/atomic_file.hpp"
 #include "io/input_file.hpp"
 

@@ -15,7 +15,7 @@
 
 #include "baselines/cyclic.hpp"
 #include "baselines/model_file.hpp"
-#include "baselines/registry.hpp"
+#include "experiment/baseline_kinds.hpp"
 #include "io/settings.hpp"
 
 namespace mac {

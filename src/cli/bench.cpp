@@ -8,10 +8,10 @@
 #include <memory>
 #include <nlohmann/json.hpp>
 
+#include "bench/benchmark.hpp"
 #include "cli/commands.hpp"
-#include "network/benchmark.hpp"
+#include "experiment/training_settings.hpp"
 #include "parallel/thread_count.hpp"
-#include "training/settings.hpp"
 
 namespace mac::cli {
 

@@ -8,9 +8,9 @@
 #include <nlohmann/json.hpp>
 #include <set>
 
+#include "base/standard_streams.hpp"
 #include "io/atomic_file.hpp"
 #include "io/input_file.hpp"
-#include "io/standard_streams.hpp"
 
 namespace mac::cli {
 

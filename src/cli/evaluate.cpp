@@ -8,8 +8,8 @@
 #include <mac/report.hpp>
 #include <memory>
 
+#include "base/standard_streams.hpp"
 #include "cli/commands.hpp"
-#include "io/standard_streams.hpp"
 
 namespace mac::cli {
 

@@ -8,9 +8,9 @@
 #include <mac/progress.hpp>
 #include <mac/version.hpp>
 
+#include "base/nearest.hpp"
+#include "base/standard_streams.hpp"
 #include "cli/commands.hpp"
-#include "io/nearest.hpp"
-#include "io/standard_streams.hpp"
 
 namespace mac::cli {
 

@@ -1,5 +1,5 @@
 // mac predict: a model and recorded sequences -> the closure at every time
-#include "network/predict.hpp"
+#include "predict/predict.hpp"
 
 #include <fmt/format.h>
 
@@ -7,10 +7,10 @@
 #include <memory>
 #include <nlohmann/json.hpp>
 
+#include "base/standard_streams.hpp"
 #include "cli/commands.hpp"
 #include "io/input_file.hpp"
-#include "io/standard_streams.hpp"
-#include "rollout/system_parameters.hpp"
+#include "models/system_parameters.hpp"
 
 namespace mac::cli {
 

@@ -1,7 +1,7 @@
-#include "baselines/registry.hpp"
 #include "cli/commands.hpp"
-#include "io/data_settings.hpp"
-#include "training/settings.hpp"
+#include "experiment/baseline_kinds.hpp"
+#include "experiment/data_settings.hpp"
+#include "experiment/training_settings.hpp"
 
 namespace mac::cli {
 

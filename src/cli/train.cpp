@@ -8,10 +8,10 @@
 #include <mac/training.hpp>
 #include <memory>
 
+#include "base/standard_streams.hpp"
 #include "cli/commands.hpp"
 #include "evaluation/judge.hpp"
 #include "io/atomic_file.hpp"
-#include "io/standard_streams.hpp"
 #include "rollout/step_stability.hpp"
 
 namespace mac::cli {

@@ -16,8 +16,8 @@
 #include <mac/version.hpp>
 #include <nlohmann/json.hpp>
 
+#include "base/number_text.hpp"
 #include "evaluation/verdict.hpp"
-#include "io/number_text.hpp"
 
 namespace mac {
 

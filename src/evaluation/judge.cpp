@@ -3,9 +3,9 @@
 #include <fmt/format.h>
 
 #include <filesystem>
+#include <mac/open_model.hpp>
 #include <mac/progress.hpp>
 
-#include "rollout/open_model.hpp"
 #include "rollout/rollout_file.hpp"
 
 namespace mac {

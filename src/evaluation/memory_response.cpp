@@ -4,10 +4,10 @@
 #include <cmath>
 #include <mac/error.hpp>
 #include <mac/network.hpp>
+#include <mac/open_model.hpp>
 
 #include "network/normaliser.hpp"
 #include "parallel/thread_count.hpp"
-#include "rollout/open_model.hpp"
 
 namespace mac {
 

@@ -10,8 +10,8 @@
 #include <set>
 #include <sstream>
 
+#include "base/nearest.hpp"
 #include "io/input_file.hpp"
-#include "io/nearest.hpp"
 #include "io/settings.hpp"
 
 namespace mac {

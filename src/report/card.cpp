@@ -7,8 +7,8 @@
 #include <mac/error.hpp>
 #include <mac/report.hpp>
 
+#include "models/system_parameters.hpp"
 #include "network/kinds/layer.hpp"
-#include "rollout/system_parameters.hpp"
 
 namespace mac {
 

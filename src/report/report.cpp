@@ -8,9 +8,9 @@
 #include <map>
 #include <set>
 
+#include "base/number_text.hpp"
 #include "evaluation/verdict.hpp"
 #include "io/atomic_file.hpp"
-#include "io/number_text.hpp"
 #include "report/figures.hpp"
 #include "report/gnuplot.hpp"
 #include "report/html.hpp"

@@ -7,6 +7,7 @@
 #include <mac/cuda.hpp>
 #include <mac/error.hpp>
 #include <mac/model.hpp>
+#include <mac/open_model.hpp>
 #include <mac/report.hpp>
 #include <mac/run.hpp>
 #include <mac/training.hpp>
@@ -15,14 +16,13 @@
 #include <optional>
 #include <thread>
 
-#include "baselines/registry.hpp"
+#include "base/standard_streams.hpp"
+#include "experiment/baseline_kinds.hpp"
 #include "io/atomic_file.hpp"
 #include "io/content_hash.hpp"
 #include "io/input_file.hpp"
-#include "io/standard_streams.hpp"
-#include "rollout/open_model.hpp"
+#include "models/system_parameters.hpp"
 #include "rollout/step_stability.hpp"
-#include "rollout/system_parameters.hpp"
 #include "run/experiment_copy.hpp"
 #include "run/manifest.hpp"
 

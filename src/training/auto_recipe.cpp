@@ -8,8 +8,8 @@
 #include <mac/progress.hpp>
 #include <nlohmann/json.hpp>
 
+#include "base/standard_streams.hpp"
 #include "io/atomic_file.hpp"
-#include "io/standard_streams.hpp"
 #include "training/fitted_equations.hpp"
 #include "training/normalise.hpp"
 #include "training/trainer.hpp"

@@ -7,8 +7,8 @@
 #include <nlohmann/json.hpp>
 #include <span>
 
+#include "base/standard_streams.hpp"
 #include "io/atomic_file.hpp"
-#include "io/standard_streams.hpp"
 #include "io/xxh64.hpp"
 
 namespace mac {

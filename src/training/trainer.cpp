@@ -3,16 +3,16 @@
 #include <algorithm>
 #include <chrono>
 #include <cmath>
-#include <mac/cuda.hpp>
+#include <mac/cuda_engine.hpp>
 #include <mac/error.hpp>
 #include <mac/progress.hpp>
 #include <mac/training.hpp>
 #include <type_traits>
 #include <utility>
 
+#include "base/standard_streams.hpp"
 #include "io/atomic_file.hpp"
 #include "io/input_file.hpp"
-#include "io/standard_streams.hpp"
 #include "parallel/thread_count.hpp"
 #include "training/auto_recipe.hpp"
 #include "training/descent.hpp"

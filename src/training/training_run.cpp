@@ -9,7 +9,7 @@
 #include <nlohmann/json.hpp>
 #include <span>
 
-#include "io/number_text.hpp"
+#include "base/number_text.hpp"
 #include "io/xxh64.hpp"
 
 namespace mac {

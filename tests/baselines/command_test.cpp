@@ -4,7 +4,7 @@
 #include <mac/error.hpp>
 #include <mac/experiment.hpp>
 
-#include "baselines/registry.hpp"
+#include "experiment/baseline_kinds.hpp"
 #include "support/files.hpp"
 #include "support/program.hpp"
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <mac/cuda.hpp>
+#include <mac/cuda_engine.hpp>
 
 namespace mac::test {
 

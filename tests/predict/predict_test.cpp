@@ -1,5 +1,5 @@
 // mac predict and mac info on networks, sequences and data files, as a user runs them.
-#include "network/predict.hpp"
+#include "predict/predict.hpp"
 
 #include <fmt/format.h>
 #include <gtest/gtest.h>

@@ -1,13 +1,13 @@
 // A model knows the parameters of the system it was trained with, and other values are refused.
-#include "rollout/system_parameters.hpp"
+#include "models/system_parameters.hpp"
 
 #include <gtest/gtest.h>
 
 #include <mac/baselines.hpp>
 #include <mac/error.hpp>
+#include <mac/open_model.hpp>
 #include <mac/training.hpp>
 
-#include "rollout/open_model.hpp"
 #include "support/files.hpp"
 #include "support/program.hpp"
 

@@ -6,6 +6,7 @@
 #include <mac/experiment.hpp>
 #include <mac/model.hpp>
 #include <mac/onnx.hpp>
+#include <mac/open_model.hpp>
 #include <mac/recorded.hpp>
 #include <mac/run.hpp>
 #include <mac/training.hpp>
@@ -14,11 +15,10 @@
 #include "closure.hpp"
 #include "evaluation/judge.hpp"
 #include "io/input_file.hpp"
+#include "models/system_parameters.hpp"
 #include "module.hpp"
 #include "python_rhs.hpp"
-#include "rollout/open_model.hpp"
 #include "rollout/step_stability.hpp"
-#include "rollout/system_parameters.hpp"
 
 namespace mac::python {
 

@@ -1,5 +1,6 @@
 // The common engine interface over the device's: copies in, computes, copies out.
 #include <mac/cuda.hpp>
+#include <mac/cuda_engine.hpp>
 #include <vector>
 
 #include "network/cuda/device_network.hpp"

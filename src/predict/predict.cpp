@@ -1,4 +1,4 @@
-#include "network/predict.hpp"
+#include "predict/predict.hpp"
 
 #include <algorithm>
 #include <cmath>

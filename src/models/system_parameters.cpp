@@ -1,4 +1,4 @@
-#include "rollout/system_parameters.hpp"
+#include "models/system_parameters.hpp"
 
 #include <filesystem>
 #include <mac/baselines.hpp>

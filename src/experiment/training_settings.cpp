@@ -1,4 +1,4 @@
-#include "training/settings.hpp"
+#include "experiment/training_settings.hpp"
 
 namespace mac {
 

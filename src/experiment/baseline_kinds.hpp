@@ -1,5 +1,5 @@
 // The kinds of baselines by name. A new one is a file src/baselines/NAME.cpp that defines NAME_baseline(), and
-// a line in registry.cpp.
+// a line in src/baselines/registry.cpp, which defines baseline_kinds().
 #pragma once
 
 #include <mac/config.hpp>

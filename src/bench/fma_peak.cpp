@@ -43,7 +43,7 @@ HWY_AFTER_NAMESPACE();
 #include <future>
 #include <vector>
 
-#include "network/benchmark.hpp"
+#include "bench/benchmark.hpp"
 
 namespace mac {
 HWY_EXPORT(fma_chains_float);

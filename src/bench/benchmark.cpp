@@ -1,4 +1,4 @@
-#include "network/benchmark.hpp"
+#include "bench/benchmark.hpp"
 
 #include <algorithm>
 #include <chrono>

@@ -1,14 +1,13 @@
-#include "rollout/open_model.hpp"
-
 #include <algorithm>
 #include <cmath>
 #include <filesystem>
 #include <mac/baselines.hpp>
 #include <mac/error.hpp>
 #include <mac/model.hpp>
+#include <mac/open_model.hpp>
 
 #include "io/input_file.hpp"
-#include "rollout/system_parameters.hpp"
+#include "models/system_parameters.hpp"
 
 namespace mac {
 

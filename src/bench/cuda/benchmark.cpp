@@ -1,5 +1,5 @@
 // How long a training iteration and a rollout step take on the device.
-#include "network/benchmark.hpp"
+#include "bench/benchmark.hpp"
 
 #include <algorithm>
 #include <chrono>
@@ -7,10 +7,10 @@
 #include <mac/cuda.hpp>
 #include <mac/random.hpp>
 
+#include "experiment/training_settings.hpp"
 #include "network/cuda/device.hpp"
 #include "rollout/cuda/free_rollout.hpp"
 #include "training/descent.hpp"
-#include "training/settings.hpp"
 
 namespace mac {
 

@@ -6,7 +6,7 @@
 #include <ctime>
 #include <mac/progress.hpp>
 
-#include "io/standard_streams.hpp"
+#include "base/standard_streams.hpp"
 
 namespace mac {
 

@@ -2,6 +2,7 @@
 #include <cmath>
 #include <mac/data.hpp>
 #include <mac/error.hpp>
+#include <mac/open_model.hpp>
 #include <mac/progress.hpp>
 #include <mac/version.hpp>
 
@@ -10,8 +11,7 @@
 #include "evaluation/mean_std.hpp"
 #include "io/atomic_file.hpp"
 #include "io/hdf5.hpp"
-#include "network/predict.hpp"
-#include "rollout/open_model.hpp"
+#include "predict/predict.hpp"
 
 namespace mac {
 

@@ -1,4 +1,4 @@
-#include "io/nearest.hpp"
+#include "base/nearest.hpp"
 
 #include <fmt/format.h>
 

@@ -6,7 +6,7 @@
 #include <mac/experiment.hpp>
 #include <map>
 
-#include "io/data_settings.hpp"
+#include "experiment/data_settings.hpp"
 
 namespace mac {
 

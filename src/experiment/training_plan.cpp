@@ -8,8 +8,8 @@
 #include <mac/training_plan.hpp>
 #include <set>
 
-#include "baselines/registry.hpp"
-#include "training/settings.hpp"
+#include "experiment/baseline_kinds.hpp"
+#include "experiment/training_settings.hpp"
 
 namespace mac {
 

@@ -1,4 +1,4 @@
-#include "io/standard_streams.hpp"
+#include "base/standard_streams.hpp"
 
 #include <fcntl.h>
 #include <sys/ioctl.h>
