@@ -26,7 +26,7 @@ std::string describe(const std::vector<std::string>& choices);
 /// Whether a setting is part of the text by which a result recognises what made it.
 enum class InText {
   always,
-  never,      // it does not change the result
+  never,
   if_changed  // from its default only: texts from before it existed stay as they were
 };
 

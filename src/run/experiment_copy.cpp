@@ -3,7 +3,9 @@
 #include <fmt/format.h>
 #include <toml++/toml.h>
 
+#include <filesystem>
 #include <mac/training_plan.hpp>
+#include <map>
 
 namespace mac {
 
@@ -26,13 +28,23 @@ std::size_t offset(const std::string& text, const toml::source_position& positio
 std::string text_with_copies(const Experiment& experiment) {
   std::string text = experiment.config.text();
   const toml::table root = toml::parse(text);
-  // From the end: what comes before keeps its place.
-  for (std::size_t i = experiment.models.size(); i-- > 0;) {
-    if (!experiment.models[i].file) continue;
-    const toml::source_region& file = root["models"][i]["file"].node()->source();
-    const std::size_t begin = offset(text, file.begin), end = offset(text, file.end);
-    text.replace(begin, end - begin, fmt::format("\"models/{}\"", model_file_name(experiment.models[i])));
+  std::map<std::size_t, std::pair<std::size_t, std::string>> replacements;  // from, to, with what
+  const auto replace = [&](const toml::node_view<const toml::node>& node, const std::string& path) {
+    if (!node) return;
+    const toml::source_region& place = node.node()->source();
+    replacements[offset(text, place.begin)] = {offset(text, place.end), fmt::format("\"{}\"", path)};
+  };
+  for (std::size_t i = 0; i < experiment.models.size(); ++i) {
+    const ModelPlan& model = experiment.models[i];
+    if (model.file) replace(root["models"][i]["file"], "models/" + model_file_name(model));
+    if (!model.network || model.network->training.init_file.empty()) continue;
+    const toml::node_view<const toml::node> own = root["models"][i]["training"]["init"];
+    replace(own ? own : root["training"]["init"],
+            std::filesystem::absolute(model.network->training.init_file).lexically_normal().string());
   }
+  // From the end: what comes before keeps its place.
+  for (auto place = replacements.rbegin(); place != replacements.rend(); ++place)
+    text.replace(place->first, place->second.first - place->first, place->second.second);
   return text;
 }
 

@@ -6,8 +6,8 @@
 
 namespace mac {
 
-/// The experiment's text with the `file` of every trained model its copy, models/NAME.safetensors: seen from
-/// the run folder it is the same study.
+/// The experiment's text with the `file` of every trained model its copy, models/NAME.safetensors, and `init` as
+/// a whole path: seen from the run folder it is the same study.
 std::string text_with_copies(const Experiment& experiment);
 
 }  // namespace mac

@@ -18,6 +18,7 @@
 #include "baselines/registry.hpp"
 #include "io/atomic_file.hpp"
 #include "io/content_hash.hpp"
+#include "io/input_file.hpp"
 #include "io/standard_streams.hpp"
 #include "rollout/open_model.hpp"
 #include "rollout/step_stability.hpp"
@@ -117,6 +118,8 @@ class Study {
         if (auto warning = parameters_warning(*model.file, file, experiment_)) warn(std::move(*warning));
       }
       if (model.baseline) check_reach(model);
+      if (model.network && !model.network->training.init_file.empty())
+        require_file(model.network->training.init_file);
       if (model.network && model.network->training.select != Selection::last && !has_split("validation"))
         throw UsageError("{}: has no [data.validation] to select the weights of {} by; say select = \"last\"",
                          file, model.name);
@@ -211,7 +214,9 @@ class Study {
         ModelPlan plan = model;
         if (plan.network) plan.network->training.seed = seed;
         const std::string file = model_file_name(plan);
-        const std::string settings = plan.network ? to_text(plan.network->training) : std::string();
+        std::string settings = plan.network ? to_text(plan.network->training) : std::string();
+        if (plan.network && !plan.network->training.init_file.empty())
+          settings += hash_file(plan.network->training.init_file);
         of_model.push_back({plan, settings + tables[i].canonical(), "models/" + file,
                             fmt::format("rollouts/{}.h5", fs::path(file).stem().string())});
       }

@@ -48,7 +48,9 @@ Draft auto_recipe() {
   return draft;
 }
 
-constexpr SettingOptions required{.required = true}, changes_nothing{.in_text = InText::never};
+constexpr SettingOptions required{.required = true};
+/// Of settings that don't change the model, and of files, whose content is what counts.
+constexpr SettingOptions not_in_text{.in_text = InText::never};
 constexpr SettingOptions if_changed{.in_text = InText::if_changed};
 
 SettingTable<NetworkShape> frame_sizes() {
@@ -80,7 +82,7 @@ const SettingTable<TrainingPlan>& training_settings() {
         "init", &Plan::init, "a file",
         "a network (`.safetensors`, seen from the folder of the experiment) whose weights training starts "
         "from, instead of random ones",
-        {.in_text = InText::if_changed});
+        not_in_text);
     t.choice("precision", &Plan::precision, precisions, "of the weights, in training and in the file");
     t.number("averaging", &Plan::averaging, {0, 0.999999},
              "decay of an exponential average of the weights, which becomes the model; 0: none");
@@ -103,11 +105,11 @@ const SettingTable<TrainingPlan>& training_settings() {
     t.number("history", &Plan::history, non_negative,
              "length of the true past that is read first: errors count and rollouts run free from there on",
              if_changed);
-    t.integer("checkpoint_every", &Plan::checkpoint_every, {1}, "steps between checkpoints", changes_nothing);
+    t.integer("checkpoint_every", &Plan::checkpoint_every, {1}, "steps between checkpoints", not_in_text);
     t.integer("seed", &Plan::seed, {0}, "of weights, batches, noise and augmentation");
     t.number("memory", &Plan::memory, non_negative,
              "GB of data kept in memory (a GPU's own with `--device cuda`); more is read as needed",
-             changes_nothing);
+             not_in_text);
     return t;
   }();
   return table;

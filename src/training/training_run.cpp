@@ -71,9 +71,10 @@ std::optional<TrainingResult> TrainingRun<T>::finished_model() const {
   const Model found = load_model(files_.model);
   const std::map<std::string, std::string> expected = provenance();
   for (const char* key : {"name", "training", "data_experiment", "init"}) {
-    const auto entry = found.provenance.find(key), wanted = expected.find(key);
-    if (wanted == expected.end()) continue;
-    if (entry == found.provenance.end() || entry->second != wanted->second) return std::nullopt;
+    const auto entry = found.provenance.find(key);
+    const auto wanted = expected.find(key);  // no "init": from random weights
+    if ((entry == found.provenance.end()) != (wanted == expected.end())) return std::nullopt;
+    if (wanted != expected.end() && entry->second != wanted->second) return std::nullopt;
   }
   if (found.shape != shape() || found.normalisation != normalisation_) return std::nullopt;
   TrainingResult finished{found, plan().steps(), NAN, 0, plan().steps()};

@@ -177,7 +177,7 @@ TEST_F(CommandLine, ExplainsEveryMisuse) {
       {"evaluate @/x.h5 --format word", 2, "--format"},
       {"info @/text.h5", 1, "text.h5"},
       {"info", 2, "file is required"},
-      {"info @/text.h5 --settings", 2, "--settings excludes file"},
+      {"info @/text.h5 --settings", 2, "file excludes --settings"},
   };
   for (const Misuse& misuse : misuses) {
     const ProgramResult result = mac(misuse.arguments);

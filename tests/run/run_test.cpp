@@ -228,6 +228,28 @@ TEST_F(Run, LeavesAFolderWhoseExperimentRunsAgain) {
   EXPECT_EQ(again("run/experiment.toml", "copy").done, first.done);
 }
 
+TEST_F(Run, TrainsAgainWhereTheWeightsItStartsFromChanged) {
+  run(study);
+  const std::string init = folder_.file("init.safetensors");
+  std::filesystem::copy_file(folder_.file("run/models/mac-seed0.safetensors"), init);
+  write_bytes(folder_.file("study.toml"), changed("steps = 6", "steps = 3\ninit = \"init.safetensors\""));
+  const auto again = [&](const char* experiment) {
+    RunOptions options;
+    options.threads = 1;
+    options.quiet = true;
+    return run_study(Experiment::read(folder_.file(experiment)), folder_.file("run"), options).done;
+  };
+  EXPECT_EQ(again("study.toml"), 4u) << "network, its rollout, metrics, report";
+  EXPECT_EQ(again("study.toml"), 0u);
+  EXPECT_EQ(again("run/experiment.toml"), 0u) << "the copy names the same file";
+  Model model = load_model(init);
+  model.parameters.back() += 0.5;
+  save_model(model, init);
+  EXPECT_EQ(again("study.toml"), 4u);
+  std::filesystem::remove(init);
+  EXPECT_THROW(again("study.toml"), Error);
+}
+
 TEST_F(Run, SaysBeforeItStartsWhyATrainedModelDoesNotFit) {
   run(study);
   const std::string model = folder_.file("run/models/mac-seed0.safetensors");

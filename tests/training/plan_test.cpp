@@ -151,9 +151,8 @@ TEST(TrainingPlan, SaysItselfAsTheFilesOfTheZooDo) {
 }
 
 TEST(TrainingPlan, SaysNewerSettingsOnlyWhereTheyAreSet) {
-  const std::string text = to_text(plan_of(mamba + "[training]\ninit = 'a.safetensors'\npatience = 3\n"));
-  EXPECT_NE(text.find("\ninit = \"a.safetensors\"\n"), std::string::npos);
-  EXPECT_NE(text.find("\npatience = 3\n"), std::string::npos);
+  EXPECT_NE(to_text(plan_of(mamba + "[training]\npatience = 3\n")).find("\npatience = 3\n"),
+            std::string::npos);
   EXPECT_EQ(to_text(plan_of(mamba)).find("patience"), std::string::npos);
 }
 
