@@ -2,7 +2,7 @@
 #include "network/cpu/targets.hpp"
 
 #undef HWY_TARGET_INCLUDE
-#define HWY_TARGET_INCLUDE "network/cpu/fma_peak.cpp"
+#define HWY_TARGET_INCLUDE "bench/fma_peak.cpp"
 #include <hwy/foreach_target.h>
 
 #include "network/cpu/unroll.hpp"
