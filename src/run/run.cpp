@@ -21,12 +21,7 @@
 #include "io/atomic_file.hpp"
 #include "io/content_hash.hpp"
 #include "io/input_file.hpp"
-<<<<<<< HEAD
 #include "models/system_parameters.hpp"
-=======
-#include "io/standard_streams.hpp"
-#include "rollout/open_model.hpp"
->>>>>>> training
 #include "rollout/step_stability.hpp"
 #include "run/experiment_copy.hpp"
 #include "run/manifest.hpp"
