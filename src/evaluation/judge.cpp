@@ -3,13 +3,10 @@
 #include <fmt/format.h>
 
 #include <filesystem>
-<<<<<<< HEAD
-#include <mac/open_model.hpp>
-=======
 #include <mac/baselines.hpp>
 #include <mac/config.hpp>
 #include <mac/model.hpp>
->>>>>>> untuned
+#include <mac/open_model.hpp>
 #include <mac/progress.hpp>
 
 #include "rollout/rollout_file.hpp"
