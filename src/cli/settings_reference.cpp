@@ -25,10 +25,11 @@ std::string settings_reference() {
   const Draft fast = recipe("fast"), paper = recipe("paper"), searched = recipe("auto");
   return section("[data]", "Its splits, `[data.train]` and so on, are above.",
                  markdown(data_settings(), {{"Default", DataPlan{}}})) +
-         section("[[models]]",
-                 "Sizes of a network, `kind = \"mamba\"` or `\"gru\"`. With `recipe = \"auto\"` what is left "
-                 "out is searched for.",
-                 markdown(size_settings(LayerKind::mamba), {{"Default", NetworkShape{}}})) +
+         section(
+             "[[models]]",
+             "Sizes of a network; `d_state` only of kinds that have states. With `recipe = \"auto\"` what "
+             "is left out is searched for.",
+             markdown(size_settings(LayerKind::mamba), {{"Default", NetworkShape{}}})) +
          baselines() +
          section(
              "[training]", "Of the whole training; defaults are those of the recipe.",

@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <filesystem>
 #include <mac/baselines.hpp>
 #include <mac/error.hpp>
 #include <mac/open_model.hpp>

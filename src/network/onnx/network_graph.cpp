@@ -24,8 +24,8 @@ class NetworkGraph {
         graph_.input("resolved", ElementType::float64, shape_.d_in, "resolved variables, physical units");
     const Value state = graph_.input("state", ElementType::float32, shape_.state_size(),
                                      "memory of the steps before; zeros at the start");
-    std::vector<Value> states{state};
-    if (shape_.n_blocks > 1)
+    std::vector<Value> states(shape_.n_blocks, state);  // an empty state is everybody's
+    if (shape_.n_blocks > 1 && block_state > 0)
       states = graph_.split(state, std::vector<std::size_t>(shape_.n_blocks, block_state));
 
     Value h = graph_.silu(graph_.linear(normalised(resolved), "input_proj.weight", "input_proj.bias"));
@@ -38,7 +38,10 @@ class NetworkGraph {
     const Value hidden = graph_.silu(
         graph_.linear(graph_.layer_norm(h, "norm"), "output_proj.0.weight", "output_proj.0.bias"));
     physical(graph_.linear(hidden, "output_proj.2.weight", "output_proj.2.bias"));
-    graph_.concat(states, "next_state");
+    if (block_state > 0)
+      graph_.concat(states, "next_state");
+    else
+      graph_.add("Identity", {state}, {}, "next_state");
     graph_.output("closure", ElementType::float64, shape_.d_out, "closure, physical units");
     graph_.output("next_state", ElementType::float32, shape_.state_size(), "state of the next step");
     return graph_.model_bytes("One step of a closure network: resolved variables in, closure out.",
