@@ -1,4 +1,5 @@
 // Whole trainings on the device: as the CPU's, the same bytes however they are run, several seeds at once.
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include <chrono>

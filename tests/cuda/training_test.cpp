@@ -16,18 +16,17 @@ using cuda::DeviceArray;
 TEST_F(CudaTraining, MakesTheBatchThatTheCpuMakes) {
   constexpr std::size_t time = 300, d = 6, modes = 3, rows = 500;
   const auto resolved = normals<double>(rows * d, 0), closure = normals<double>(rows * d, 1);
-  const std::vector<double> mean{0.1, 0, 0, 0, 0, -0.2}, scale{1, 2, 4, 1, 2, 4},
-      factor{1, 0.5, 0.25, 1, 0.5, 0.25};
+  const std::vector<double> mean{0.1, 0, 0, 0, 0, -0.2}, scale{1, 2, 4, 1, 2, 4};
   const cuda::Sample sample{40 * d, 41 * d, 12345678901234ull, 77, 1.1, 1, 0};
   const double noise = 0.01;
   const auto device_resolved = on_device(resolved), device_closure = on_device(closure);
-  const auto device_mean = on_device(mean), device_factor = on_device(factor);
+  const auto numbers = on_device(Normaliser(mean, scale).numbers());
+  const NormaliserView normaliser = Normaliser::view_of(numbers.data(), d);
   const auto samples = on_device(std::vector<cuda::Sample>{sample});
   DeviceArray<float> x(time * d), target(time * d);
   cuda::launch_make_batch(
-      {device_resolved.data(), device_closure.data(), device_mean.data(), device_factor.data(),
-       device_mean.data(), device_factor.data(), nullptr, d, d, modes},
-      samples.data(), 1, time, noise, x.data(), target.data(), nullptr);
+      {device_resolved.data(), device_closure.data(), normaliser, normaliser, d, d, modes}, samples.data(), 1,
+      time, noise, x.data(), target.data(), nullptr);
 
   RandomStream random(sample.seed, Purpose::noise, sample.stream);
   std::vector<float> expected_x, expected_target;
@@ -55,13 +54,14 @@ TEST_F(CudaTraining, MakesTheBatchThatTheCpuMakes) {
 }
 
 TEST_F(CudaTraining, ShiftsCyclicallyAsTheCpuDoes) {
-  const std::vector<double> rows{0, 1, 2, 3, 4, 5, 6, 7, 8, 9}, zero(5), one(5, 1.0);
-  const auto data = on_device(rows), mean = on_device(zero), scale = on_device(one);
+  const std::vector<double> rows{0, 1, 2, 3, 4, 5, 6, 7, 8, 9};
+  const auto data = on_device(rows),
+             numbers = on_device(Normaliser(std::vector<double>(5), std::vector<double>(5, 1.0)).numbers());
+  const NormaliserView identity = Normaliser::view_of(numbers.data(), 5);
   const auto samples = on_device(std::vector<cuda::Sample>{{0, 0, 1, 1, 0, 0, 2}});
   DeviceArray<float> x(10), target(10);
-  cuda::launch_make_batch(
-      {data.data(), data.data(), mean.data(), scale.data(), mean.data(), scale.data(), nullptr, 5, 5, 0},
-      samples.data(), 1, 2, 0, x.data(), target.data(), nullptr);
+  cuda::launch_make_batch({data.data(), data.data(), identity, identity, 5, 5, 0}, samples.data(), 1, 2, 0,
+                          x.data(), target.data(), nullptr);
   EXPECT_EQ(from_device(x, 10), (std::vector<float>{2, 3, 4, 0, 1, 7, 8, 9, 5, 6}));
   EXPECT_EQ(from_device(target, 10), from_device(x, 10));
 }
