@@ -1,4 +1,5 @@
-// The reduced model with a memory kernel (memory_kernel.cpp), an integro-differential equation:
+// The reduced model with a memory kernel (memory_kernel.cpp), an integro-differential equation (eq. (2), eq_rom1, of
+// the paper with the memory term of its sec_rom):
 //
 //   d theta_j/dt = R^_j(theta) + C_j,    C_j(t) = sum_nu int_0^t K_{nu j}(t-s) h_nu(x(s)) ds
 //

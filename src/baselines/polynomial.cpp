@@ -1,5 +1,5 @@
-// A memoryless polynomial of a variable and its neighbours on the ring (Lorenz '96): 14 coefficients, least
-// squares on the closure's mean over each step,
+// A memoryless polynomial of a variable and its neighbours on the ring (Lorenz '96), which the paper has not: 14
+// coefficients, least squares on the closure's mean over each step,
 //
 //   U_k ~ 1, X_k, X_k^2, X_k^3, X_k^4, X_{k-2}, X_{k-1}, X_{k+1}, X_{k+2},
 //         X_{k-1}^2, X_{k+1}^2, X_{k-1} X_k, X_k X_{k+1}, X_{k-1} X_{k+1}
