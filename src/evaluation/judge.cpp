@@ -3,6 +3,9 @@
 #include <fmt/format.h>
 
 #include <filesystem>
+#include <mac/baselines.hpp>
+#include <mac/config.hpp>
+#include <mac/model.hpp>
 #include <mac/progress.hpp>
 
 #include "rollout/open_model.hpp"
@@ -19,11 +22,21 @@ std::vector<Verdict> none(const std::string& file, const std::string& reason) {
   return {{std::filesystem::path(file).stem().string(), {}, fmt::format("{}: {}", file, reason), {}}};
 }
 
+/// The true past that a network was trained to read first; 0: none.
+double history_of(const std::string& model) {
+  if (is_baseline(model)) return 0;
+  const Model network = load_model(model);
+  const auto training = network.provenance.find("training");
+  if (training == network.provenance.end()) return 0;
+  return ConfigTable::parse(training->second, model).number_or("history", 0);
+}
+
 std::vector<Verdict> compare_trained(const std::string& model, const DataFile& data, int threads) {
   RolloutOptions options;
   options.threads = threads;
   options.quiet = true;
   options.most = training_trajectories;
+  options.history = history_of(model);
   for (const char* split : {"validation", "test", "train"})
     if (options.splits.empty() && data.has(split)) options.splits = {split};
   if (options.splits.empty()) return {};

@@ -197,6 +197,7 @@ py::dict train_network(Experiment experiment, const std::string& model, const st
                        const std::string& device, int threads, bool quiet, const py::object& rhs,
                        double budget) {
   if (!rhs.is_none()) experiment.system = with_python_rhs(experiment.system, rhs);
+  const std::shared_ptr<const System> with_rhs = rhs.is_none() ? nullptr : experiment.system;
   ModelPlan plan = find_model(experiment, model);
   TrainOptions options{threads, quiet, resume, device_from(device)};
   options.budget = budget;
@@ -209,6 +210,8 @@ py::dict train_network(Experiment experiment, const std::string& model, const st
     const LongCall call;
     const DataFile file = DataFile::open(data);
     check_data(experiment, file);
+    // The file only says that there is a function: what judges its data here has it. The object is our own.
+    if (with_rhs) const_cast<Experiment&>(file.experiment()).system = with_rhs;
     std::vector<std::string> warnings;
     if (auto warning = stability_warning(*experiment.system, file)) warnings.push_back(std::move(*warning));
     if (plan.baseline)
