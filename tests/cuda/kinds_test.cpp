@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include <mac/cuda.hpp>
+#include <mac/cuda_engine.hpp>
 #include <mac/error.hpp>
 #include <mac/paper_networks.hpp>
 
