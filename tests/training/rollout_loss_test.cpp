@@ -16,6 +16,9 @@ void expect_gradient(Problem problem, const StagePlan& stage, HeldClosure held, 
   const auto loss = make_loss<double>(stage, context, *engine);
   std::vector<double> gradient(problem.parameters.size());
   loss->evaluate(problem.parameters.data(), problem.batch, gradient.data());
+  std::vector<double> again(gradient.size());
+  loss->evaluate(problem.parameters.data(), problem.batch, again.data());
+  EXPECT_EQ(gradient, again);  // nothing of the first is left in the buffers
 
   // One random direction per tensor catches every wrong entry; entry by entry would take minutes.
   RandomStream random(5, Purpose::noise, 1);
