@@ -18,6 +18,7 @@
 #include <cstdint>
 #include <exception>
 #include <memory>
+#include <optional>
 #include <thread>
 #include <vector>
 
@@ -58,20 +59,21 @@ class Team {
   Team& operator=(const Team&) = delete;
 
   ~Team() {
-    if (!is_alive()) {  // can be neither joined nor detached
-      static_cast<void>(new std::vector<std::thread>(std::move(helpers_)));
+    if (!is_alive()) {  // can be neither joined nor detached, only forgotten
+      static_cast<void>(helpers_.release());
       return;
     }
     stopping_ = true;
     wake();
-    for (std::thread& helper : helpers_) helper.join();
+    for (std::thread& helper : *helpers_) helper.join();
   }
 
   /// Threads do not live on in a forked process.
   bool is_alive() const { return process_ == ::getpid(); }
 
   void run(std::uint32_t count, std::uint32_t workers, Body body, void* context) {
-    while (helpers_.size() + 1 < workers) helpers_.emplace_back([this, w = helpers_.size() + 1] { help(w); });
+    while (helpers_->size() + 1 < workers)
+      helpers_->emplace_back([this, w = helpers_->size() + 1] { help(w); });
     body_ = body;
     context_ = context;
     count_ = count;
@@ -121,7 +123,7 @@ class Team {
   }
 
   const pid_t process_;
-  std::vector<std::thread> helpers_;
+  std::unique_ptr<std::vector<std::thread>> helpers_ = std::make_unique<std::vector<std::thread>>();
   std::atomic<bool> stopping_{false};
   alignas(64) std::atomic<std::uint32_t> epoch_{0};
   alignas(64) std::atomic<std::uint64_t> open_{0};  // workers << 32 | indices left
@@ -136,9 +138,9 @@ class Team {
 };
 
 Team& team() {
-  thread_local std::unique_ptr<Team> mine;
-  if (!mine || !mine->is_alive()) mine = std::make_unique<Team>();
-  return *mine;
+  thread_local std::optional<Team> mine;
+  if (mine && !mine->is_alive()) mine.reset();
+  return mine ? *mine : mine.emplace();
 }
 
 }  // namespace
