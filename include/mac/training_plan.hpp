@@ -103,7 +103,7 @@ struct NetworkPlan {
   TrainingPlan training;
 };
 
-/// A closure of mac/baselines.hpp as its kind has read it (src/baselines/registry.hpp).
+/// A closure of mac/baselines.hpp as its kind has read it (src/experiment/baseline_kinds.hpp).
 class BaselinePlan;
 
 /// One entry of [[models]]: exactly one of network, baseline and file; `kind` says which.
