@@ -1,5 +1,6 @@
 // The networks against what PyTorch and mamba-ssm computed (tests/data/SYSTEM_KIND.safetensors): outputs,
 // loss and gradients in float64, and for Mamba the official CUDA kernels in float32.
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -98,7 +99,7 @@ std::vector<std::string> fixtures(const std::vector<std::string>& kinds) {
   for (const std::string system : {"tiny", "burgers", "kdv", "lorenz96", "power_grid"})
     for (const std::string& kind : kinds)
       if (const std::string name = system + "_" + kind;
-          std::filesystem::exists(std::string(MAC_TEST_DATA) + "/" + name + ".safetensors"))
+          std::filesystem::exists(fmt::format("{}/{}.safetensors", MAC_TEST_DATA, name)))
         names.push_back(name);
   return names;
 }
