@@ -210,7 +210,7 @@ py::dict train_network(Experiment experiment, const std::string& model, const st
     const LongCall call;
     DataFile file = DataFile::open(data);
     check_data(experiment, file);
-    // The file only says that there is a function: what judges its data here has it. The object is our own, and not const.
+    // The file only says that there is a function: what judges its data here has it.
     if (with_rhs) const_cast<Experiment&>(file.experiment()).system = with_rhs;
     std::vector<std::string> warnings;
     if (auto warning = stability_warning(*experiment.system, file)) warnings.push_back(std::move(*warning));
