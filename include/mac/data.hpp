@@ -80,6 +80,8 @@ class DataFile {
 
   const std::string& path() const;
   const Experiment& experiment() const;
+  /// Puts the equations in place that the file cannot hold: a recorded system's, given as a function.
+  void set_system(std::shared_ptr<const System> system);
   std::vector<std::string> splits() const;
   bool has(const std::string& split) const;
   DataSplit split(const std::string& name) const;  // UsageError if the file has no such split

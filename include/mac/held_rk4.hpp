@@ -1,5 +1,6 @@
 // The coupled step, in the one place where it stands: classical RK4 for dy/dt = R(y) + C, of which rollouts,
-// validation, training, the runtime, Python and the CUDA kernels take their steps.
+// validation, training, the runtime, Python and the CUDA kernels take their steps. Paper, eq. (3), eq_rom2; the
+// stages are those of apdx_rk4_zero_order_holding (without numbers), the hold linear is ours.
 //
 //   y_i = y + a_i dt k_{i-1},   k_i = R(y_i) + C_i,   next = y + dt sum_i b_i k_i
 //   a = (0, 1/2, 1/2, 1),       b = (1/6, 1/3, 1/3, 1/6)
@@ -90,6 +91,33 @@ MAC_HOST_DEVICE void step(const Columns& of, double dt, Room& room, Rhs&& rhs, C
                           double* y) {
   compute_stages(of, dt, y, room, rhs, closure_at);
   finish(of.count * of.d, dt, {room.rate(0), room.rate(1), room.rate(2), room.rate(3)}, y);
+}
+
+/// The gradient of a step whose y_i compute_stages has left in room.state(i), an array each: from d_next (columns,
+/// d) *adds* to d_y, d_closure and d_previous. share_at(i) is the share of stage i; add_vjp(y_i, adjoint, grad) adds
+/// (dR/dy)^T adjoint of all columns. d_rate and d_stage are room for (columns, d) each.
+template <class Room, class ShareAt, class AddVjp>
+MAC_HOST_DEVICE void adjoint(const Columns& of, double dt, Room& room, ShareAt&& share_at, AddVjp&& add_vjp,
+                             const double* d_next, double* d_rate, double* d_stage, double* d_y,
+                             double* d_closure, double* d_previous) {
+  const std::size_t n = of.count * of.d;
+  for (std::size_t i = stages; i-- > 0;) {
+    for (std::size_t v = 0; v < n; ++v) {
+      d_rate[v] = dt * b(i) * d_next[v];
+      if (i + 1 < stages) d_rate[v] += dt * a(i + 1) * d_stage[v];  // k_i acts on the next stage's state
+    }
+    const double s = share_at(i);
+    for (std::size_t column = 0; column < of.count; ++column)
+      for (std::size_t j = 0; j < of.c; ++j) {
+        const double rate = d_rate[column * of.d + of.targets[j]];
+        d_closure[column * of.c + j] += (1 + s) * rate;
+        if (s != 0) d_previous[column * of.c + j] -= s * rate;
+      }
+    for (std::size_t v = 0; v < n; ++v) d_stage[v] = 0;
+    add_vjp(static_cast<const double*>(room.state(i)), static_cast<const double*>(d_rate), d_stage);
+    for (std::size_t v = 0; v < n; ++v) d_y[v] += d_stage[v];
+  }
+  for (std::size_t v = 0; v < n; ++v) d_y[v] += d_next[v];
 }
 
 /// Room of a step on the host: the states of the stages are one array, their rates four.

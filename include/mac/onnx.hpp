@@ -20,5 +20,7 @@ std::string onnx_bytes(const Model& model);
 
 /// Writes the file atomically.
 void export_onnx(const Model& model, const std::filesystem::path& path);
+/// Of a model file, which is returned; UsageError where the output would take its place.
+Model export_onnx(const std::string& model_file, const std::filesystem::path& path);
 
 }  // namespace mac

@@ -16,6 +16,10 @@
 
 namespace mac {
 
+/// From its absolute value on a resolved variable or closure has blown up: far beyond any of them, far below
+/// overflow.
+inline constexpr double blow_up_bound = 1e12;
+
 struct Model;      // mac/model.hpp
 struct GroupTask;  // see rollout/group.hpp
 struct GroupStart;

@@ -1,7 +1,7 @@
 // A dynamical system: the full model, the reduced model, and the closure between them.
 //
-//   full:     dz/dt = R(z),            resolved variables y = P z
-//   reduced:  dy/dt = R^(y) + C        the closure C makes it exact
+//   full:     dz/dt = R(z),            resolved variables y = P z     paper, eq. (1), eq_ds
+//   reduced:  dy/dt = R^(y) + C        the closure C makes it exact   paper, eq. (2), eq_rom1
 #pragma once
 
 #include <cstddef>

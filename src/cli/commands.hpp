@@ -2,11 +2,10 @@
 #pragma once
 
 #include <CLI/CLI.hpp>
+#include <mac/verdict.hpp>
 #include <nlohmann/json_fwd.hpp>
 #include <string>
 #include <vector>
-
-#include "evaluation/verdict.hpp"
 
 namespace mac::cli {
 

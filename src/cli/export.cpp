@@ -27,8 +27,7 @@ void add_export(CLI::App& program) {
   command->add_option("-o,--output", options->output, "ONNX file to write")->required()->type_name("FILE");
   add_common(*command, options->common, false);
   command->callback([options] {
-    const Model model = load_model(options->model);
-    export_onnx(model, options->output);
+    const Model model = export_onnx(options->model, options->output);
     if (options->common.quiet) return;
     fmt::print("{}: resolved (batch, {}), state (batch, {}) -> closure (batch, {}), next_state\n",
                options->output, model.shape.d_in, model.shape.state_size(), model.shape.d_out);

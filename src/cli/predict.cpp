@@ -4,13 +4,13 @@
 #include <fmt/format.h>
 
 #include <mac/error.hpp>
+#include <mac/system_parameters.hpp>
 #include <memory>
 #include <nlohmann/json.hpp>
 
 #include "base/standard_streams.hpp"
 #include "cli/commands.hpp"
 #include "io/input_file.hpp"
-#include "models/system_parameters.hpp"
 
 namespace mac::cli {
 

@@ -1,12 +1,12 @@
 // mac rollout: a model and data.h5 -> rollout.h5
+#include <mac/judge.hpp>
 #include <mac/open_model.hpp>
 #include <mac/rollout.hpp>
+#include <mac/system_parameters.hpp>
 #include <memory>
 
 #include "base/standard_streams.hpp"
 #include "cli/commands.hpp"
-#include "evaluation/judge.hpp"
-#include "models/system_parameters.hpp"
 
 namespace mac::cli {
 

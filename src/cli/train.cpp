@@ -5,14 +5,14 @@
 #include <filesystem>
 #include <mac/baselines.hpp>
 #include <mac/error.hpp>
+#include <mac/judge.hpp>
+#include <mac/step_stability.hpp>
 #include <mac/training.hpp>
 #include <memory>
 
 #include "base/standard_streams.hpp"
 #include "cli/commands.hpp"
-#include "evaluation/judge.hpp"
 #include "io/atomic_file.hpp"
-#include "rollout/step_stability.hpp"
 
 namespace mac::cli {
 

@@ -1,6 +1,5 @@
 #include "coupling/coupled_columns.hpp"
 
-#include <algorithm>
 #include <mac/held_rk4.hpp>
 
 namespace mac {
@@ -33,27 +32,17 @@ void CoupledColumns::step(const double* closure, const double* previous, double*
 void CoupledColumns::adjoint(const double* closure, const double* previous, const double* y,
                              const double* d_next, double* d_y, double* d_closure, double* d_previous) {
   const auto targets = system_.closure_targets();
-  const std::size_t d = system_.resolved_size(), n = count_ * d, c = targets.size();
+  const std::size_t d = system_.resolved_size();
   compute_stages(closure, previous, y);
-  d_rate_.resize(n);
-  d_stage_.assign(n, 0.0);  // of y_{i+1}, through which k_i acts on later stages
-  for (std::size_t i = held_rk4::stages; i-- > 0;) {
-    for (std::size_t v = 0; v < n; ++v) {
-      d_rate_[v] = dt_ * held_rk4::b(i) * d_next[v];
-      if (i + 1 < held_rk4::stages) d_rate_[v] += dt_ * held_rk4::a(i + 1) * d_stage_[v];
-    }
-    const double s = share(previous != nullptr, i);
-    for (std::size_t column = 0; column < count_; ++column)
-      for (std::size_t j = 0; j < c; ++j) {
-        const double rate = d_rate_[column * d + targets[j]];
-        d_closure[column * c + j] += (1 + s) * rate;
-        if (s != 0) d_previous[column * c + j] -= s * rate;
-      }
-    std::ranges::fill(d_stage_, 0.0);
-    system_.reduced_rhs_vjp_columns(count_, room_.state(i), d_rate_.data(), d_stage_.data());
-    for (std::size_t v = 0; v < n; ++v) d_y[v] += d_stage_[v];
-  }
-  for (std::size_t v = 0; v < n; ++v) d_y[v] += d_next[v];
+  d_rate_.resize(count_ * d);
+  d_stage_.resize(count_ * d);
+  held_rk4::adjoint(
+      {count_, d, targets.size(), targets.data()}, dt_, room_,
+      [&](std::size_t i) { return share(previous != nullptr, i); },
+      [&](const double* state, const double* d_rate, double* d_stage) {
+        system_.reduced_rhs_vjp_columns(count_, state, d_rate, d_stage);
+      },
+      d_next, d_rate_.data(), d_stage_.data(), d_y, d_closure, d_previous);
 }
 
 }  // namespace mac

@@ -39,23 +39,10 @@ struct CoupledRk4 {
     Stages<Capacity> at;
     held_rk4::compute_stages(columns(), dt, y, at, rates(rhs),
                              [&](std::size_t i, const double*) { return line(closure, previous, i); });
-    double d_k[Capacity];
-    double d_stage[Capacity];  // of y_{i+1}, through which k_i acts on later stages
-    for (std::size_t i = stages; i-- > 0;) {
-      for (std::size_t v = 0; v < d; ++v) {
-        d_k[v] = dt * held_rk4::b(i) * d_next[v];
-        if (i + 1 < stages) d_k[v] += dt * held_rk4::a(i + 1) * d_stage[v];
-      }
-      const double s = line(closure, previous, i).share;
-      for (std::size_t j = 0; j < c; ++j) {
-        d_closure[j] += (1 + s) * d_k[targets[j]];
-        if (s != 0) d_previous[j] -= s * d_k[targets[j]];
-      }
-      for (std::size_t v = 0; v < d; ++v) d_stage[v] = 0;
-      add_vjp(static_cast<const double*>(at.y[i]), static_cast<const double*>(d_k), d_stage);
-      for (std::size_t v = 0; v < d; ++v) d_y[v] += d_stage[v];
-    }
-    for (std::size_t v = 0; v < d; ++v) d_y[v] += d_next[v];
+    double d_rate[Capacity], d_stage[Capacity];
+    held_rk4::adjoint(
+        columns(), dt, at, [&](std::size_t i) { return line(closure, previous, i).share; }, add_vjp, d_next,
+        d_rate, d_stage, d_y, d_closure, d_previous);
   }
 
  private:

@@ -78,6 +78,9 @@ DataFile DataFile::open(const std::string& path) {
 
 const std::string& DataFile::path() const { return impl_->file.path(); }
 const Experiment& DataFile::experiment() const { return impl_->experiment; }
+void DataFile::set_system(std::shared_ptr<const System> system) {
+  impl_->experiment.system = std::move(system);
+}
 
 std::vector<std::string> DataFile::splits() const {
   std::vector<std::string> names;

@@ -13,11 +13,11 @@
 #include <cmath>
 #include <filesystem>
 #include <mac/evaluation.hpp>
+#include <mac/verdict.hpp>
 #include <mac/version.hpp>
 #include <nlohmann/json.hpp>
 
 #include "base/number_text.hpp"
-#include "evaluation/verdict.hpp"
 
 namespace mac {
 

@@ -1,10 +1,9 @@
-#include "evaluation/judge.hpp"
-
 #include <fmt/format.h>
 
 #include <filesystem>
 #include <mac/baselines.hpp>
 #include <mac/config.hpp>
+#include <mac/judge.hpp>
 #include <mac/model.hpp>
 #include <mac/open_model.hpp>
 #include <mac/progress.hpp>

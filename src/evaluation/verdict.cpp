@@ -1,10 +1,9 @@
-#include "evaluation/verdict.hpp"
-
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <mac/verdict.hpp>
 
 namespace mac {
 

@@ -5,9 +5,9 @@
 #include <mac/error.hpp>
 #include <mac/model.hpp>
 #include <mac/open_model.hpp>
+#include <mac/system_parameters.hpp>
 
 #include "io/input_file.hpp"
-#include "models/system_parameters.hpp"
 
 namespace mac {
 

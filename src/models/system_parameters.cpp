@@ -1,8 +1,7 @@
-#include "models/system_parameters.hpp"
-
 #include <filesystem>
 #include <mac/baselines.hpp>
 #include <mac/error.hpp>
+#include <mac/system_parameters.hpp>
 #include <nlohmann/json.hpp>
 
 #include "baselines/model_file.hpp"

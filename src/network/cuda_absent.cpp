@@ -1,6 +1,7 @@
 #include <mac/cuda.hpp>
-#include <mac/cuda_engine.hpp>
 #include <mac/error.hpp>
+
+#include "network/cuda_engine.hpp"
 
 namespace mac {
 

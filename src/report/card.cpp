@@ -6,8 +6,8 @@
 #include <filesystem>
 #include <mac/error.hpp>
 #include <mac/report.hpp>
+#include <mac/system_parameters.hpp>
 
-#include "models/system_parameters.hpp"
 #include "network/kinds/layer.hpp"
 
 namespace mac {

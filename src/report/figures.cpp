@@ -4,9 +4,9 @@
 
 #include <algorithm>
 #include <cmath>
+#include <mac/verdict.hpp>
 #include <span>
 
-#include "evaluation/verdict.hpp"
 #include "report/style.hpp"
 
 namespace mac::report {

@@ -12,10 +12,10 @@
 #include <cstring>
 #include <filesystem>
 #include <fstream>
-#include <iterator>
 #include <mac/error.hpp>
 #include <regex>
 
+#include "io/input_file.hpp"
 #include "report/html.hpp"
 #include "report/script.hpp"
 #include "report/style.hpp"
@@ -53,11 +53,6 @@ class TemporaryFolder {
  private:
   fs::path path_;
 };
-
-std::string read_file(const fs::path& path) {
-  std::ifstream stream(path, std::ios::binary);
-  return {std::istreambuf_iterator<char>(stream), {}};
-}
 
 /// Runs gnuplot on `script` inside the folder; no shell, no name of a user's file.
 void run_gnuplot(const fs::path& folder, const std::string& script, const std::string& figure) {

@@ -4,12 +4,12 @@
 #include <filesystem>
 #include <mac/error.hpp>
 #include <mac/report.hpp>
+#include <mac/verdict.hpp>
 #include <mac/version.hpp>
 #include <map>
 #include <set>
 
 #include "base/number_text.hpp"
-#include "evaluation/verdict.hpp"
 #include "io/atomic_file.hpp"
 #include "report/figures.hpp"
 #include "report/gnuplot.hpp"

@@ -2,14 +2,14 @@
 
 #include <algorithm>
 #include <filesystem>
-#include <fstream>
 #include <mac/error.hpp>
 #include <mac/evaluation.hpp>
 #include <mac/training.hpp>
+#include <mac/verdict.hpp>
 #include <set>
 
-#include "evaluation/verdict.hpp"
 #include "io/hdf5.hpp"
+#include "io/input_file.hpp"
 #include "report/style.hpp"
 
 namespace mac::report {
@@ -160,8 +160,7 @@ Source read_run(const std::string& folder) {
 
   source.timing_file = (run / "timing.json").string();
   if (fs::exists(source.timing_file)) {
-    std::ifstream stream(source.timing_file);
-    source.timing = nlohmann::json::parse(stream, nullptr, false);
+    source.timing = nlohmann::json::parse(read_file(source.timing_file), nullptr, false);
     if (!source.timing.is_object()) throw Error("{}: is not a JSON object", source.timing_file);
     leave_out_others(source.timing, study);
   }

@@ -2,9 +2,8 @@
 
 #include <algorithm>
 #include <array>
+#include <mac/verdict.hpp>
 #include <map>
-
-#include "evaluation/verdict.hpp"
 
 namespace mac::report {
 

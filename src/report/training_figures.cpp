@@ -4,11 +4,12 @@
 #include <algorithm>
 #include <charconv>
 #include <cmath>
-#include <fstream>
 #include <mac/error.hpp>
 #include <map>
 #include <nlohmann/json.hpp>
+#include <sstream>
 
+#include "io/input_file.hpp"
 #include "report/figures.hpp"
 
 namespace mac::report {
@@ -81,8 +82,7 @@ std::optional<Figure> step_time_figure(const std::vector<StepTimes>& times) {
 }
 
 TrainingHistory read_history(const std::string& path, const std::string& model) {
-  std::ifstream stream(path);
-  if (!stream) throw Error("{}: cannot be read", path);
+  std::istringstream stream(read_file(path));
   TrainingHistory history;
   history.model = model;
   std::string line;

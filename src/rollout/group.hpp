@@ -6,10 +6,6 @@
 
 namespace mac {
 
-/// From its absolute value on a resolved variable or closure has blown up: far beyond any of them, far below
-/// overflow.
-inline constexpr double blow_up_bound = 1e12;
-
 /// The start of a group: states, and for a continued rollout everything at its last time.
 struct GroupStart {
   std::vector<double> y;                  // (count, d)

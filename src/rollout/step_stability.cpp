@@ -1,5 +1,3 @@
-#include "rollout/step_stability.hpp"
-
 #include <fmt/format.h>
 
 #include <Eigen/Eigenvalues>
@@ -7,6 +5,7 @@
 #include <cmath>
 #include <complex>
 #include <mac/rk4.hpp>
+#include <mac/step_stability.hpp>
 
 namespace mac {
 

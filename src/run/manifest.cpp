@@ -1,11 +1,11 @@
 #include "run/manifest.hpp"
 
-#include <fstream>
 #include <mac/error.hpp>
 #include <nlohmann/json.hpp>
 
 #include "io/atomic_file.hpp"
 #include "io/content_hash.hpp"
+#include "io/input_file.hpp"
 
 namespace mac {
 
@@ -14,9 +14,8 @@ namespace fs = std::filesystem;
 Manifest::Manifest(const fs::path& folder) : folder_(folder) {
   const fs::path path = folder_ / "run.json";
   if (!fs::exists(path)) return;
-  std::ifstream stream(path);
   try {
-    const auto record = nlohmann::json::parse(stream);
+    const auto record = nlohmann::json::parse(read_file(path));
     for (const auto& [output, entry] : record.at("outputs").items())
       entries_[output] = {entry.at("inputs"), entry.at("content")};
   } catch (const nlohmann::json::exception& error) {

@@ -10,6 +10,8 @@
 #include <mac/open_model.hpp>
 #include <mac/report.hpp>
 #include <mac/run.hpp>
+#include <mac/step_stability.hpp>
+#include <mac/system_parameters.hpp>
 #include <mac/training.hpp>
 #include <mac/version.hpp>
 #include <nlohmann/json.hpp>
@@ -21,8 +23,6 @@
 #include "io/atomic_file.hpp"
 #include "io/content_hash.hpp"
 #include "io/input_file.hpp"
-#include "models/system_parameters.hpp"
-#include "rollout/step_stability.hpp"
 #include "run/experiment_copy.hpp"
 #include "run/manifest.hpp"
 
@@ -181,8 +181,8 @@ class Study {
   /// {"machine": "...", "stages": {"train models/mac-seed0.safetensors": seconds}}.
   void record_time(const std::string& what, double seconds) const {
     auto timing = nlohmann::json::object();
-    if (std::ifstream stream(path("timing.json")); stream)
-      timing = nlohmann::json::parse(stream, nullptr, false);
+    if (fs::exists(path("timing.json")))
+      timing = nlohmann::json::parse(read_file(path("timing.json")), nullptr, false);
     if (!timing.is_object()) timing = nlohmann::json::object();
     timing["machine"] = machine(options_.device);
     timing["stages"][what] = seconds;

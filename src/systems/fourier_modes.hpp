@@ -1,4 +1,5 @@
-// The reduced right-hand side of Burgers and KdV (see fourier.hpp).
+// The reduced right-hand side of Burgers and KdV (see fourier.hpp): eq. (4), eq_burgers_resolved, and eq. (5),
+// eq_kdv_resolved, of the paper with the sums cut off at M and without C.
 #pragma once
 
 #include <cstddef>

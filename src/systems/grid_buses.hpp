@@ -1,4 +1,4 @@
-// The equations of the power grid (see power_grid.cpp).
+// The equations of the power grid (see power_grid.cpp; paper, sec_results_pg, equations without numbers).
 #pragma once
 
 #include <cmath>

@@ -1,4 +1,5 @@
-// The reduced right-hand sides R^(y) as plain values: what a device needs to evaluate them.
+// The reduced right-hand sides R^(y) of eq. (2), eq_rom1, of the paper as plain values: what a device needs to
+// evaluate them.
 //
 // The number d of variables is an argument: where the compiler knows it, it keeps all of them in registers.
 // Kernels are compiled for variables_of_paper, and for any other number.
@@ -15,7 +16,7 @@
 
 namespace mac {
 
-/// Lorenz '96, dX/dt without U.
+/// Lorenz '96, dX/dt without U (paper, sec_results_l96, an equation without number).
 template <class Scalar>
 MAC_HOST_DEVICE void slow_rhs(std::size_t n, double f, const Scalar* x, Scalar* dxdt) {
   for (std::size_t k = 0; k < n; ++k) {

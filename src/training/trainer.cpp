@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <chrono>
 #include <cmath>
-#include <mac/cuda_engine.hpp>
 #include <mac/error.hpp>
 #include <mac/progress.hpp>
 #include <mac/training.hpp>
@@ -13,6 +12,7 @@
 #include "base/standard_streams.hpp"
 #include "io/atomic_file.hpp"
 #include "io/input_file.hpp"
+#include "network/cuda_engine.hpp"
 #include "parallel/thread_count.hpp"
 #include "training/auto_recipe.hpp"
 #include "training/descent.hpp"

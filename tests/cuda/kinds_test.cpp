@@ -2,10 +2,10 @@
 #include <gtest/gtest.h>
 
 #include <mac/cuda.hpp>
-#include <mac/cuda_engine.hpp>
 #include <mac/error.hpp>
 #include <mac/paper_networks.hpp>
 
+#include "network/cuda_engine.hpp"
 #include "rollout/cuda/packed_network.hpp"
 
 namespace mac::cuda {

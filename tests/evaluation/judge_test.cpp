@@ -1,13 +1,12 @@
 // Verdicts after a training and after a rollout, from rollouts of their own.
-#include "evaluation/judge.hpp"
-
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <mac/judge.hpp>
 #include <mac/model.hpp>
+#include <mac/step_stability.hpp>
 
 #include "evaluation/paper_values.hpp"
-#include "rollout/step_stability.hpp"
 #include "support/files.hpp"
 
 namespace mac {

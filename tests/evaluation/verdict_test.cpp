@@ -1,10 +1,9 @@
 // Whether a closure is better than none, and each thing that speaks against it.
-#include "evaluation/verdict.hpp"
-
 #include <gtest/gtest.h>
 
 #include <cmath>
 #include <limits>
+#include <mac/verdict.hpp>
 #include <nlohmann/json.hpp>
 
 #include "support/files.hpp"

@@ -3,7 +3,8 @@
 #include <algorithm>
 #include <cmath>
 #include <mac/cuda.hpp>
-#include <mac/cuda_engine.hpp>
+
+#include "network/cuda_engine.hpp"
 
 namespace mac::test {
 

@@ -1,12 +1,11 @@
 // A model knows the parameters of the system it was trained with, and other values are refused.
-#include "models/system_parameters.hpp"
-
 #include <gtest/gtest.h>
 
 #include <filesystem>
 #include <mac/baselines.hpp>
 #include <mac/error.hpp>
 #include <mac/open_model.hpp>
+#include <mac/system_parameters.hpp>
 #include <mac/training.hpp>
 
 #include "support/files.hpp"

@@ -4,10 +4,10 @@
 #include <functional>
 #include <limits>
 #include <mac/held_rk4.hpp>
+#include <mac/rollout.hpp>
 
 #include "closure.hpp"
 #include "python_rhs.hpp"
-#include "rollout/group.hpp"
 
 namespace mac::python {
 

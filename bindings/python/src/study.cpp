@@ -4,21 +4,20 @@
 #include <mac/data.hpp>
 #include <mac/evaluation.hpp>
 #include <mac/experiment.hpp>
+#include <mac/judge.hpp>
 #include <mac/model.hpp>
 #include <mac/onnx.hpp>
 #include <mac/open_model.hpp>
 #include <mac/recorded.hpp>
 #include <mac/run.hpp>
+#include <mac/step_stability.hpp>
+#include <mac/system_parameters.hpp>
 #include <mac/training.hpp>
 #include <nlohmann/json.hpp>
 
 #include "closure.hpp"
-#include "evaluation/judge.hpp"
-#include "io/input_file.hpp"
-#include "models/system_parameters.hpp"
 #include "module.hpp"
 #include "python_rhs.hpp"
-#include "rollout/step_stability.hpp"
 
 namespace mac::python {
 
@@ -211,7 +210,7 @@ py::dict train_network(Experiment experiment, const std::string& model, const st
     DataFile file = DataFile::open(data);
     check_data(experiment, file);
     // The file only says that there is a function: what judges its data here has it.
-    if (with_rhs) const_cast<Experiment&>(file.experiment()).system = with_rhs;
+    if (with_rhs) file.set_system(with_rhs);
     std::vector<std::string> warnings;
     if (auto warning = stability_warning(*experiment.system, file)) warnings.push_back(std::move(*warning));
     if (plan.baseline)
@@ -339,11 +338,7 @@ void bind_stages(py::module_& module) {
       py::arg("experiment"), py::arg("folder"), py::arg("seeds"), py::arg("force"), py::arg("device"),
       py::arg("allow_other_parameters"), py::arg("threads"), py::arg("quiet"));
   module.def(
-      "export_onnx",
-      [](const std::string& model, const std::string& path) {
-        check_output(path, {model});
-        export_onnx(load_model(model), path);
-      },
+      "export_onnx", [](const std::string& model, const std::string& path) { export_onnx(model, path); },
       py::arg("model"), py::arg("path"));
 }
 

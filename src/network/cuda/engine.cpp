@@ -1,9 +1,9 @@
 // The common engine interface over the device's: copies in, computes, copies out.
 #include <mac/cuda.hpp>
-#include <mac/cuda_engine.hpp>
 #include <vector>
 
 #include "network/cuda/device_network.hpp"
+#include "network/cuda_engine.hpp"
 
 namespace mac {
 

@@ -3,6 +3,7 @@
 #include <nlohmann/json.hpp>
 
 #include "io/atomic_file.hpp"
+#include "io/input_file.hpp"
 #include "network/kinds/engines.hpp"
 #include "network/normaliser.hpp"
 
@@ -92,6 +93,13 @@ std::string onnx_bytes(const Model& model) { return NetworkGraph(model).bytes();
 
 void export_onnx(const Model& model, const std::filesystem::path& path) {
   write_file_atomically(path, onnx_bytes(model));
+}
+
+Model export_onnx(const std::string& model_file, const std::filesystem::path& path) {
+  check_output(path, {model_file});
+  Model model = load_model(model_file);
+  export_onnx(model, path);
+  return model;
 }
 
 }  // namespace mac

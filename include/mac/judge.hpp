@@ -3,10 +3,9 @@
 
 #include <mac/data.hpp>
 #include <mac/rollout.hpp>
+#include <mac/verdict.hpp>
 #include <string>
 #include <vector>
-
-#include "evaluation/verdict.hpp"
 
 namespace mac {
 
