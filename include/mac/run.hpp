@@ -18,11 +18,12 @@ struct RunOptions {
   std::vector<std::string> force = {};    // stages to do again: generate, train, rollout, evaluate, report
   bool allow_other_parameters = false;    // of the system than those that a trained model was made for
   bool say_warnings = true;               // on standard error, as soon as they are known
+  bool report = true;                     // false: no report.html, which needs gnuplot
 };
 
 struct RunResult {
   Evaluation evaluation;
-  std::string report;                      // path
+  std::string report;                      // path; empty: none was asked for
   std::size_t done = 0, kept = 0;          // outputs made, and outputs that were there and still valid
   std::vector<std::string> warnings = {};  // known before training; those of the results are in the verdicts
 };

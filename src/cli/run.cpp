@@ -14,6 +14,7 @@ void add_run(CLI::App& program) {
     Common common;
     RunOptions run;
     std::string experiment, folder, seeds, device = "cpu";
+    bool no_report = false;
   };
   const auto options = std::make_shared<Options>();
   CLI::App* command =
@@ -42,12 +43,15 @@ void add_run(CLI::App& program) {
       ->type_name("STAGE");
   command->add_flag("--allow-other-parameters", options->run.allow_other_parameters,
                     "Take trained models of other parameters of the system, with a warning");
+  command->add_flag("--no-report", options->no_report,
+                    "Without report.html, where there is no gnuplot; `mac report DIR` draws it later");
   add_common(*command, options->common, true);
   command->callback([options] {
     const Experiment experiment = Experiment::read(options->experiment);
     if (!options->seeds.empty()) options->run.seeds = seed_range(options->seeds);
     options->run.device = device_from(options->device);
     options->run.threads = options->common.threads;
+    options->run.report = !options->no_report;
     options->run.quiet = options->common.quiet;
     const RunResult result = run_study(experiment, options->folder, options->run);
     if (!options->common.json.empty()) write_text(options->common.json, metrics_text(result.evaluation));
@@ -58,7 +62,8 @@ void add_run(CLI::App& program) {
     }
     for (const Table& table : tables(result.evaluation))
       if (!table.of_closures) fmt::print("{}\n", render(table, TableFormat::text));
-    fmt::print("{} made, {} kept\nreport: {}\n", result.done, result.kept, result.report);
+    fmt::print("{} made, {} kept\n", result.done, result.kept);
+    if (!result.report.empty()) fmt::print("report: {}\n", result.report);
     print_verdicts(judged);
   });
 }

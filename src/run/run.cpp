@@ -82,8 +82,9 @@ class Study {
              fmt::format("exact {} {}", to_string(held.hold), to_string(held.target)), data);
     rollouts.insert(rollouts.end(), {"rollouts/markov.h5", "rollouts/exact.h5"});
     Evaluation evaluation = evaluate_rollouts(rollouts);
-    write_report();
-    return {std::move(evaluation), path("report.html"), done_, kept_, std::move(warnings_)};
+    if (options_.report) write_report();
+    return {std::move(evaluation), options_.report ? path("report.html") : "", done_, kept_,
+            std::move(warnings_)};
   }
 
  private:

@@ -53,7 +53,7 @@ struct ReducedEquations {
 
 /// drives[v]: the closure that drives variable v, or -1; closure j drives targets[j].
 inline void set_drives(std::span<const std::size_t> targets, std::span<int> drives) {
-  std::ranges::fill(drives, -1);
+  std::fill(drives.begin(), drives.end(), -1);
   for (std::size_t j = 0; j < targets.size(); ++j) drives[targets[j]] = static_cast<int>(j);
 }
 

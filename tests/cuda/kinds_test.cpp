@@ -5,8 +5,8 @@
 #include <mac/error.hpp>
 #include <mac/paper_networks.hpp>
 
+#include "network/cuda/packed_network.hpp"
 #include "network/cuda_engine.hpp"
-#include "rollout/cuda/packed_network.hpp"
 
 namespace mac::cuda {
 namespace {
@@ -26,7 +26,7 @@ TEST(CudaKinds, WithoutKernelsAreRefusedWithARemedy) {
   if (const std::string reason = cuda_unavailable(); !reason.empty()) GTEST_SKIP() << reason;
   for (const LayerKind kind : {LayerKind::mlp, LayerKind::lstm}) {
     expect_refused(kind, [](const NetworkShape& shape) { make_cuda_engine(shape); });
-    expect_refused(kind, [](const NetworkShape& shape) { packed_network(shape); });
+    expect_refused(kind, [](const NetworkShape& shape) { packed_sizes(shape); });
   }
 }
 

@@ -62,6 +62,14 @@ class Run : public ::testing::Test {
   ScratchFolder folder_;
 };
 
+TEST_F(Run, LeavesTheReportOutWhereAskedTo) {
+  const RunResult without = run(study, {.report = false});
+  EXPECT_EQ(without.done, 6u) << "data, model, three rollouts, metrics";
+  EXPECT_TRUE(without.report.empty());
+  EXPECT_FALSE(std::filesystem::exists(folder_.path() / "run/report.html"));
+  EXPECT_EQ(run(study).done, 1u) << "the report";
+}
+
 TEST_F(Run, DoesEverythingOnceAndNothingTheSecondTime) {
   const RunResult first = run(study);
   EXPECT_EQ(first.done, 7u) << "data, model, three rollouts, metrics, report";

@@ -136,8 +136,8 @@ DeviceTiming time_step_on_device(const System& system, const NetworkShape& shape
   const auto recurrent = on_device(std::vector<float>(batch * shape.state_size()));
   const auto blow_up = on_device(std::vector<int>(batch, -1));
   const DeviceArray<double> resolved(batch * steps * d), predicted(batch * steps * c);
-  RolloutRun run{.network = packed_network(shape),
-                 .equations = device_equations(*equations),
+  RolloutRun run{.network = packed_sizes(shape),
+                 .equations = DeviceEquations(*equations),
                  .count = static_cast<int>(batch),
                  .first = 0,
                  .end = steps,

@@ -4,7 +4,7 @@
 
 #include <cstddef>
 
-#include "network/cuda/plan.hpp"
+#include "network/cuda/launch_plan.hpp"
 
 namespace mac::cuda {
 

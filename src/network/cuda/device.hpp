@@ -8,7 +8,7 @@
 #include <utility>
 #include <vector>
 
-#include "network/cuda/plan.hpp"
+#include "network/cuda/launch_plan.hpp"
 
 namespace mac::cuda {
 

@@ -9,14 +9,14 @@ DeviceNetwork::DeviceNetwork(const NetworkShape& shape, std::size_t models)
       first_block_(layout_.at("blocks.0.norm.weight").offset),
       block_size_(static_cast<std::size_t>(block_size(layout_, shape))),
       blocks_(make_device_blocks(shape, models)) {
-  const std::size_t end_bytes = largest_end_bytes(ends(nullptr, {1, 1}));
-  if (end_bytes > shared_memory().per_block)
+  const std::size_t frame_bytes = largest_input_output_bytes(input_output(nullptr, {1, 1}));
+  if (frame_bytes > shared_memory().per_block)
     throw Error(
         "a network with d_in {}, d_out {} and d_model {} does not fit the CUDA engine: use the CPU engine",
         shape.d_in, shape.d_out, shape.d_model);
 }
 
-EndsProblem DeviceNetwork::ends(const float* parameters, SequenceDims dims) const {
+InputOutputProblem DeviceNetwork::input_output(const float* parameters, SequenceDims dims) const {
   return {static_cast<int>(shape_.d_in),
           static_cast<int>(shape_.d_out),
           static_cast<int>(shape_.d_model),
@@ -92,12 +92,12 @@ BlocksProblem DeviceNetwork::blocks(const LaunchPlan& plan, const float* paramet
 void DeviceNetwork::forward(const float* parameters, SequenceDims dims, const float* x, float* y,
                             const float* initial_state, float* final_state, DeviceTape* tape,
                             cudaStream_t stream) {
-  const EndsProblem end = ends(parameters, dims);
+  const InputOutputProblem frame = input_output(parameters, dims);
   const BlocksProblem problem =
       blocks(blocks_->forward_plan(), parameters, dims, initial_state, tape, stream);
-  launch_input_forward(end, x, problem.h, stream);
+  launch_input_forward(frame, x, problem.h, stream);
   blocks_->forward(problem, dims, final_state, tape, stream);
-  launch_output_forward(end, problem.h + shape_.n_blocks * problem.h_layer_stride, y, stream);
+  launch_output_forward(frame, problem.h + shape_.n_blocks * problem.h_layer_stride, y, stream);
   check_launch("starting a forward pass");
   if (tape) tape->dims = dims;
 }
@@ -108,11 +108,11 @@ void DeviceNetwork::backward(const float* parameters, SequenceDims dims, const f
   if (tape.dims.batch != dims.batch || tape.dims.time != dims.time)
     throw Error("the tape holds a forward pass of {} × {} steps, the backward pass asks for {} × {}",
                 tape.dims.batch, tape.dims.time, dims.batch, dims.time);
-  const EndsProblem end = ends(parameters, dims);
+  const InputOutputProblem frame = input_output(parameters, dims);
   const std::size_t block_parameters = shape_.n_blocks * block_size_;
-  const std::size_t end_parts = models_ * static_cast<std::size_t>(end.parts());
-  const std::size_t tail_partials = end_parts * static_cast<std::size_t>(end.tail_size());
-  const std::size_t input_partials = end_parts * static_cast<std::size_t>(end.input_size());
+  const std::size_t frame_parts = models_ * static_cast<std::size_t>(frame.parts());
+  const std::size_t tail_partials = frame_parts * static_cast<std::size_t>(frame.tail_size());
+  const std::size_t input_partials = frame_parts * static_cast<std::size_t>(frame.input_size());
   const int block_parts = parts_of_layer(dims);
   const std::size_t blocks_of_layer = models_ * static_cast<std::size_t>(block_parts);
   partials_.reserve(tail_partials + input_partials + blocks_of_layer * block_parameters);
@@ -123,24 +123,24 @@ void DeviceNetwork::backward(const float* parameters, SequenceDims dims, const f
 
   const BlocksProblem problem =
       blocks(blocks_->backward_plan(), parameters, dims, initial_state, &tape, stream);
-  launch_output_backward(end, problem.h + shape_.n_blocks * problem.h_layer_stride, d_y, d_h_.data(), of_tail,
-                         stream);
+  launch_output_backward(frame, problem.h + shape_.n_blocks * problem.h_layer_stride, d_y, d_h_.data(),
+                         of_tail, stream);
   blocks_->backward(problem, {d_h_.data(), gradients.final_state, gradients.initial_state, of_blocks}, dims,
                     tape, stream);
-  launch_input_backward(end, x, d_h_.data(), gradients.x, of_input, stream);
+  launch_input_backward(frame, x, d_h_.data(), gradients.x, of_input, stream);
 
   const auto reduce = [&](const float* partials, int parts, std::size_t count, std::size_t offset) {
     launch_reduce_partials(partials, static_cast<int>(models_), parts, static_cast<int>(count),
                            gradients.parameters + offset, layout_.size(), add, stream);
   };
-  reduce(of_tail, end.parts(), static_cast<std::size_t>(end.tail_size()), end.tail);
+  reduce(of_tail, frame.parts(), static_cast<std::size_t>(frame.tail_size()), frame.tail);
   if (blocks_->segments(dims).count == 1)
     reduce(of_blocks, block_parts, block_parameters, first_block_);
   else
     for (std::size_t layer = 0; layer < shape_.n_blocks; ++layer)
       reduce(of_blocks + layer * blocks_of_layer * block_size_, block_parts, block_size_,
              first_block_ + layer * block_size_);
-  reduce(of_input, end.parts(), static_cast<std::size_t>(end.input_size()), end.input_weight);
+  reduce(of_input, frame.parts(), static_cast<std::size_t>(frame.input_size()), frame.input_weight);
   check_launch("starting a backward pass");
 }
 

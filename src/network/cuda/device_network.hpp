@@ -8,7 +8,7 @@
 #include <mac/network.hpp>
 
 #include "network/cuda/device_blocks.hpp"
-#include "network/cuda/ends.hpp"
+#include "network/cuda/input_output.hpp"
 
 namespace mac::cuda {
 
@@ -31,7 +31,7 @@ class DeviceNetwork {
                 cudaStream_t stream);
 
  private:
-  EndsProblem ends(const float* parameters, SequenceDims dims) const;
+  InputOutputProblem input_output(const float* parameters, SequenceDims dims) const;
   BlocksProblem blocks(const LaunchPlan& plan, const float* parameters, SequenceDims dims,
                        const float* initial_state, DeviceTape* tape, cudaStream_t stream);
   std::size_t quads_in_memory(SequenceDims dims) const;

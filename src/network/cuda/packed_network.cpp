@@ -1,6 +1,7 @@
 #include "network/cuda/packed_network.hpp"
 
 #include "network/cuda/device_blocks.hpp"
+#include "network/cuda/packing.hpp"
 #include "network/kinds/gru/cuda/packed_layer.hpp"
 #include "network/kinds/mamba/cuda/packed_layer.hpp"
 #include "network/kinds/mamba/decay_rate.hpp"
@@ -26,7 +27,7 @@ void pack_layer(const NetworkShape& shape, const float* layer, Packer& packer) {
 PackedSizes packed_sizes(const NetworkShape& shape) {
   if (shape.kind != LayerKind::mamba && shape.kind != LayerKind::gru) refuse_device(shape.kind);
   const auto size = [](std::size_t value) { return static_cast<int>(value); };
-  return {shape.kind,           size(shape.d_in),     size(shape.d_out),
+  return {shape.kind,          size(shape.d_in),     size(shape.d_out),
           size(shape.d_model), size(shape.n_blocks), size(shape.d_state)};
 }
 

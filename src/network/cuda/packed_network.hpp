@@ -5,8 +5,6 @@
 #include <mac/network.hpp>
 #include <vector>
 
-#include "network/cuda/packing.hpp"
-
 namespace mac::cuda {
 
 struct PackedSizes {
@@ -76,6 +74,10 @@ struct PackedLayout : Sizes {
     return size;
   }
 };
+
+/// How matrices (outputs, inputs) are packed. A step reads them (inputs, outputs), its gradient as they are: in
+/// either case threads that compute neighbouring sums read neighbouring weights.
+enum class Reading { forward, backward };
 
 /// Throws UsageError for a kind without step kernels.
 PackedSizes packed_sizes(const NetworkShape& shape);

@@ -2,16 +2,12 @@
 // which weights are packed on the host once, or on the device after every step of an optimiser.
 #pragma once
 
-#include <mac/host_device.hpp>
 #include <vector>
 
+#include "network/cuda/packed_network.hpp"
 #include "network/parameters.hpp"
 
 namespace mac::cuda {
-
-/// How matrices (outputs, inputs) are packed. A step reads them (inputs, outputs), its gradient as they are: in
-/// either case threads that compute neighbouring sums read neighbouring weights.
-enum class Reading { forward, backward };
 
 class Packer {
  public:

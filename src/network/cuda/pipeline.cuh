@@ -18,7 +18,7 @@
 
 #include <cuda_runtime.h>
 
-#include "network/cuda/plan.hpp"
+#include "network/cuda/launch_plan.hpp"
 
 #ifdef MAC_RACECHECK
 #include <cuda/barrier>

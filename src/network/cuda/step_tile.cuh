@@ -2,8 +2,8 @@
 // step at a time: activations are (channel, trajectory), TILE neighbouring trajectories to a thread.
 #pragma once
 
-#include "network/cuda/columns.cuh"
 #include "network/cuda/shared_layout.cuh"
+#include "network/cuda/time_columns.cuh"
 
 namespace mac::cuda {
 
@@ -72,7 +72,8 @@ template <int TILE, int LANES, class Term, class Finish>
 __device__ void sums(int terms, int outputs, int group, Term term, Finish finish) {
   const int count = LANES * outputs * (group / TILE);
   for_each_item(count, [&](int item) {
-    const int lane = item % LANES, at = min(item, count - 1) / LANES, o = at % outputs, g = at / outputs * TILE;
+    const int lane = item % LANES, at = min(item, count - 1) / LANES, o = at % outputs,
+              g = at / outputs * TILE;
     auto sum = Tile<TILE>::splat(0);
 #pragma unroll 4
     for (int i = lane; i < terms; i += LANES) term(i, o, g, sum);
@@ -160,17 +161,17 @@ __device__ void layer_norm(float* to, const float* from, const float* weight, in
 
 /// finish(channel, trajectory, gradient of the input) from d_out, that of the output, and the tape's rows.
 template <class Finish>
-__device__ void layer_norm_back(const float* d_out, const float* normalised, const float* weight, int d, int group,
-                                Finish finish) {
+__device__ void layer_norm_back(const float* d_out, const float* normalised, const float* weight, int d,
+                                int group, Finish finish) {
   const float share = 1.0f / static_cast<float>(d);
   const auto slope = [&](int i, int g) { return __fmul_rn(weight[i], d_out[i * group + g]); };
   over_channels<2>(
       d, group,
-      [&](int i, int g, float (&sums)[2]) {
+      [&](int i, int g, float(&sums)[2]) {
         const float of = slope(i, g);
         sums[0] += of, sums[1] = fmaf(of, normalised[i * group + g], sums[1]);
       },
-      [&](int i, int g, const float (&sums)[2]) {
+      [&](int i, int g, const float(&sums)[2]) {
         finish(i, g,
                normalised[d * group + g] *
                    (slope(i, g) - sums[0] * share - normalised[i * group + g] * (sums[1] * share)));

@@ -6,7 +6,7 @@
 
 #include <type_traits>
 
-#include "network/cuda/columns.cuh"
+#include "network/cuda/time_columns.cuh"
 
 namespace mac::cuda {
 
@@ -156,9 +156,9 @@ __device__ void load_tiles(float* to, int n_out, int n_in, Weight weight) {
 /// far as they exist); `first` is a multiple of eight that all lanes share. `weight` as load_tiles leaves it,
 /// Tile is TileC or RoundedTileC. start(o, first, c) is added to the sums, and asked for before they are
 /// made.
-template <class Tile, int M, int WIDTH, class Columns, class Finish, class Start = FromZero>
+template <class Tile, int M, int WIDTH, class TimeColumns, class Finish, class Start = FromZero>
 __device__ void multiply_tiles(const float* weight, int out_tile, int tile_step, int n_out, int n_in,
-                               const float* in, int first_column, Columns columns, Finish finish,
+                               const float* in, int first_column, TimeColumns columns, Finish finish,
                                Start start = {}) {
   constexpr bool from_zero = std::is_same_v<Start, FromZero>;
   using Split = typename Tile::Split;
@@ -212,11 +212,11 @@ __device__ void multiply_tiles(const float* weight, int out_tile, int tile_step,
 }
 
 /// A dense layer spread over some warps, as above.
-template <class Tile, int WIDTH, class Columns, class Finish, class Start = FromZero>
-__device__ void multiply_all_tiles(const float* weight, int n_out, int n_in, const float* in, Columns columns,
-                                   Team team, Finish finish, Start start = {}) {
-  constexpr int parts = Columns::quads / 2 / WIDTH;
-  static_assert(8 * WIDTH * parts == 4 * Columns::quads);
+template <class Tile, int WIDTH, class TimeColumns, class Finish, class Start = FromZero>
+__device__ void multiply_all_tiles(const float* weight, int n_out, int n_in, const float* in,
+                                   TimeColumns columns, Team team, Finish finish, Start start = {}) {
+  constexpr int parts = TimeColumns::quads / 2 / WIDTH;
+  static_assert(8 * WIDTH * parts == 4 * TimeColumns::quads);
   const int tiles = tiles_of(n_out, 16), warps = team.threads / 32;
   const auto of_unit = [&](int unit, auto at_once) {
     constexpr int M = decltype(at_once)::value;
@@ -231,9 +231,9 @@ __device__ void multiply_all_tiles(const float* weight, int n_out, int n_in, con
 }
 
 /// The most column tiles that fit WIDTH, if `warps` warps share them.
-template <class Columns>
+template <class TimeColumns>
 __host__ __device__ constexpr int width_for(int warps) {
-  constexpr int tiles = Columns::quads / 2;
+  constexpr int tiles = TimeColumns::quads / 2;
   for (int width : {4, 2})
     if (tiles % width == 0 && tiles / width >= warps) return width;
   return 1;
@@ -241,10 +241,10 @@ __host__ __device__ constexpr int width_for(int warps) {
 
 /// A warp's part of a dense layer with 16 columns as the tile's rows: finish(o, column, Σ_k in_k
 /// weight[k][o]) for N tiles of 8 outputs, as far as they exist; `weight` as load_tiles<8> leaves it.
-template <int N, class Columns, class Finish>
+template <int N, class TimeColumns, class Finish>
 __device__ void multiply_columns(const float* weight, int out_tile, int n_out, int n_in, const float* in,
-                                 int first_column, Columns columns, Finish finish) {
-  constexpr int last_column = 4 * Columns::quads - 1;
+                                 int first_column, TimeColumns columns, Finish finish) {
+  constexpr int last_column = 4 * TimeColumns::quads - 1;
   const int k_tiles = tiles_of(n_in, 8), last_tile = tiles_of(n_out, 8) - 1;
   TileC sums[N];
 #pragma unroll 4
@@ -271,10 +271,10 @@ __device__ void multiply_columns(const float* weight, int out_tile, int n_out, i
 
 /// A warp's part of a weight gradient: tiles[j] += Σ_columns a_m · b_n for the 16 rows of a tile of a and N
 /// tiles of n, as far as they exist; b(n, column). The columns are a multiple of eight.
-template <int N, class Columns, class RowB>
+template <int N, class TimeColumns, class RowB>
 __device__ void add_outer_product(TileC (&tiles)[N], const float* a, int m_tile, int m_count, int n_tile,
-                                  int n_count, Columns columns, RowB b) {
-  static_assert(4 * Columns::quads % 8 == 0);
+                                  int n_count, TimeColumns columns, RowB b) {
+  static_assert(4 * TimeColumns::quads % 8 == 0);
 #pragma unroll
   for (int column = 0; column < 4 * columns.quads; column += 8) {
     const TileA<CutSplit> left(
@@ -292,9 +292,9 @@ inline constexpr int outer_group = 4;  // tiles of n that a warp takes at once
 
 /// The same for the tiles of n from `first` on, a group of them, with sums in memory: (tile of m, tile of n,
 /// lane, 4), tile_floats(m_count, n_count). M matrices a share the right side.
-template <int M, class Columns, class RowB>
+template <int M, class TimeColumns, class RowB>
 __device__ void add_outer_group(float* const (&sums)[M], const float* const (&a)[M], int m_tile, int m_count,
-                                int first, int n_count, Columns columns, RowB b) {
+                                int first, int n_count, TimeColumns columns, RowB b) {
   const int n_tiles = tiles_of(n_count, 8), place = m_tile * n_tiles * 128 + threadIdx.x % 32 * 4;
   TileC tiles[M][outer_group];
 #pragma unroll
@@ -312,9 +312,9 @@ __device__ void add_outer_group(float* const (&sums)[M], const float* const (&a)
 }
 
 /// The same for all n.
-template <int M, class Columns, class RowB>
+template <int M, class TimeColumns, class RowB>
 __device__ void add_outer_products(float* const (&sums)[M], const float* const (&a)[M], int m_tile,
-                                   int m_count, int n_count, Columns columns, RowB b) {
+                                   int m_count, int n_count, TimeColumns columns, RowB b) {
   for (int first = 0; first < tiles_of(n_count, 8); first += outer_group)
     add_outer_group(sums, a, m_tile, m_count, first, n_count, columns, b);
 }

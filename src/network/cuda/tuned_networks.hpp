@@ -7,7 +7,7 @@
 #include <string_view>
 #include <utility>
 
-#include "network/cuda/plan.hpp"
+#include "network/cuda/launch_plan.hpp"
 
 namespace mac::cuda {
 

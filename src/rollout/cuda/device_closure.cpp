@@ -85,8 +85,8 @@ GroupResult DeviceNetworkClosure::roll(const GroupTask& task, GroupStart start) 
   const auto blow_up = on_device(blown);
   const DeviceArray<double> resolved(task.count * times * d), predicted(task.count * times * c);
 
-  RolloutRun run{.network = packed_network(shape_),
-                 .equations = device_equations(*equations),
+  RolloutRun run{.network = packed_sizes(shape_),
+                 .equations = DeviceEquations(*equations),
                  .count = static_cast<int>(task.count),
                  .first = 0,
                  .end = 0,

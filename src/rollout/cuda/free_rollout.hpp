@@ -6,28 +6,18 @@
 #include <mac/hold.hpp>
 #include <optional>
 
-#include "network/cuda/plan.hpp"
+#include "coupling/cuda/device_equations.hpp"
+#include "network/cuda/launch_plan.hpp"
+#include "network/cuda/packed_network.hpp"
 #include "network/normaliser.hpp"
-#include "rollout/cuda/packed_network.hpp"
-#include "systems/reduced_equations.hpp"
 
 namespace mac::cuda {
 
 /// Largest number of resolved variables.
 inline constexpr int most_rolled_variables = 32;
 
-/// A reduced right-hand side as a kernel takes it.
-struct DeviceEquations {
-  enum class Kind { ring, modes, grid };  // which of the members holds
-  Kind kind;
-  LorenzRing ring;
-  FourierModes modes;
-  GridBuses grid;
-};
-DeviceEquations device_equations(const ReducedEquations& equations);
-
 struct RolloutRun {
-  PackedNetwork network;
+  PackedSizes network;
   DeviceEquations equations;
   int count;              // trajectories
   int first, end, times;  // steps first..end-1 of `times` are taken
@@ -61,8 +51,8 @@ struct RolloutLaunch {
 
 /// The largest groups that fit and leave no multiprocessor without one, else the smallest that fit; none if
 /// not even one trajectory's state fits.
-std::optional<RolloutLaunch> choose_launch(const PackedNetwork& network, int count,
-                                           const SharedMemory& shared, int processors);
+std::optional<RolloutLaunch> choose_launch(const PackedSizes& network, int count, const SharedMemory& shared,
+                                           int processors);
 
 void launch_rollout(const RolloutRun& run, const RolloutLaunch& launch, cudaStream_t stream);
 

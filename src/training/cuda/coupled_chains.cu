@@ -1,7 +1,4 @@
-#include <mac/dual.hpp>
-
-#include "coupling/coupled_rk4.hpp"
-#include "training/cuda/coupled_chains.hpp"
+#include "training/cuda/coupled_chain.cuh"
 #include "training/cuda/device_random.cuh"
 
 namespace mac::cuda {
@@ -34,65 +31,18 @@ __global__ void __launch_bounds__(threads)
   }
 }
 
-/// The number of variables: `Room`, known at compile time, unless that is the room for any.
-template <int Room>
-__device__ int variables(const RolloutProblem& p) {
-  return Room < static_cast<int>(most_variables) ? Room : p.d;
-}
-
-/// What one chain's step reads: its own prediction and the one before, if there is one. Every variable has a
-/// closure, zero where none drives it, so that with a known number of variables everything is in registers.
-template <int Room>
-struct ChainClosures {
-  double closure[Room], previous[Room];
-  std::size_t targets[Room];
-  bool has_previous;
-
-  __device__ ChainClosures(const RolloutProblem& p, const CoupledArrays& at, int chain) {
-    const int t = p.time(chain);
-    has_previous = at.s > 0 || t > 0;
-    const float* const now = at.y + static_cast<std::size_t>(chain) * p.c;
-    const float* const before =
-        at.s > 0 ? at.previous_y + static_cast<std::size_t>(chain) * p.c
-                 : at.y + static_cast<std::size_t>(t > 0 ? p.chain(p.window(chain), t - 1) : chain) * p.c;
-    for (int v = 0; v < variables<Room>(p); ++v) {
-      const int j = p.drives[v];
-      closure[v] = j < 0 ? 0 : p.output.to_physical(j, static_cast<double>(now[j]));
-      previous[v] = j < 0 ? 0 : p.output.to_physical(j, static_cast<double>(before[j]));
-      targets[v] = static_cast<std::size_t>(v);
-    }
-  }
-  __device__ CoupledRk4 integrator(const RolloutProblem& p) const {
-    const auto d = static_cast<std::size_t>(variables<Room>(p));
-    return {d, d, targets, p.dt, {has_previous ? p.held.hold : Hold::zero, p.held.target}};
-  }
-};
-
-__device__ const double* true_state(const RolloutProblem& p, const CoupledArrays& at, int chain) {
-  return at.truth + (static_cast<std::size_t>(p.window(chain)) * p.states + p.time(chain) + at.s + 1) * p.d;
-}
-
 /// A thread for each chain.
 template <int Room, class Equations>
 __global__ void __launch_bounds__(threads)
     coupled_step_kernel(const Equations equations, const RolloutProblem p, const CoupledArrays at,
                         double* z_next, float* x_next, double* errors) {
-  const int chain = static_cast<int>(blockIdx.x * threads + threadIdx.x), d = variables<Room>(p);
+  const int chain = static_cast<int>(blockIdx.x * threads + threadIdx.x);
   if (chain >= p.chains()) return;
-  const std::size_t offset = static_cast<std::size_t>(chain) * d;
-  const ChainClosures<Room> closures(p, at, chain);
-  const CoupledRk4 rk4 = closures.integrator(p);
-  double y[Room];
-  for (int v = 0; v < d; ++v) y[v] = at.z[offset + v];
-  const auto rhs = [&](const double* state, double* rate) { equations.reduced_rhs(rk4.d, state, rate); };
-  rk4.step<Room>(rhs, closures.closure, closures.previous, y);
-  const double* const truth = true_state(p, at, chain);
-  for (int v = 0; v < d; ++v) {
-    const double error = (y[v] - truth[v]) * p.input.factor[v];
-    errors[offset + v] = error * error + (at.s > 0 ? errors[offset + v] : 0);
-    z_next[offset + v] = y[v];
-    if (x_next) x_next[offset + v] = static_cast<float>(p.input.to_network(v, y[v]));
-  }
+  const std::size_t offset = static_cast<std::size_t>(chain) * p.d;
+  step_chain<Room>(equations, p, at, chain, errors, [&](int v, double value) {
+    z_next[offset + v] = value;
+    if (x_next) x_next[offset + v] = static_cast<float>(p.input.to_network(v, value));
+  });
 }
 
 /// A thread for each window and variable.
@@ -117,10 +67,7 @@ __global__ void __launch_bounds__(threads)
   }
 }
 
-/// Lanes of a chain in the adjoint: a power of two, so that they shuffle among themselves.
-__host__ __device__ constexpr int lanes_of(int room) { return room <= 4 ? 4 : room <= 8 ? 8 : 32; }
-
-/// lanes_of(Room) lanes for each chain. All compute the same; each brings its own column of the Jacobian.
+/// lanes_of(Room) lanes for each chain.
 template <int Room, class Equations>
 __global__ void __launch_bounds__(threads)
     coupled_adjoint_kernel(const Equations equations, const RolloutProblem p, const CoupledArrays at,
@@ -128,40 +75,22 @@ __global__ void __launch_bounds__(threads)
                            double* d_z_before, double* d_own, double* d_previous) {
   constexpr int lanes = lanes_of(Room);
   const int thread = static_cast<int>(blockIdx.x * threads + threadIdx.x), lane = thread % lanes;
-  const int d = variables<Room>(p);
   const bool valid = thread / lanes < p.chains();
   const int chain = valid ? thread / lanes : p.chains() - 1;  // all lanes of a warp exchange values
-  const std::size_t offset = static_cast<std::size_t>(chain) * d;
-  const ChainClosures<Room> closures(p, at, chain);
-  const CoupledRk4 rk4 = closures.integrator(p);
-  const double* const truth = true_state(p, at, chain);
-  double y[Room], d_next[Room], d_y[Room], own[Room], before[Room];
-  for (int v = 0; v < d; ++v) {
-    y[v] = at.z[offset + v];
-    d_next[v] = slopes[p.window(chain) * d + v] * (z_next[offset + v] - truth[v]) * p.input.factor[v] *
-                p.input.factor[v];
-    if (d_z) d_next[v] += d_z[offset + v] + static_cast<double>(d_x[offset + v]) * p.input.factor[v];
-    d_y[v] = 0, own[v] = 0, before[v] = 0;
-  }
-  const auto rhs = [&](const double* state, double* rate) { equations.reduced_rhs(rk4.d, state, rate); };
-  const auto add_vjp = [&](const double* state, const double* adjoint, double* grad) {
-    Dual<1> point[Room], image[Room];
-    for (int v = 0; v < d; ++v) {
-      point[v] = Dual<1>(state[v]);
-      point[v].partial[0] = v == lane ? 1 : 0;
-    }
-    equations.reduced_rhs(rk4.d, static_cast<const Dual<1>*>(point), image);
-    double mine = 0;
-    for (int v = 0; v < d; ++v) mine += image[v].partial[0] * adjoint[v];
-    for (int v = 0; v < d; ++v) grad[v] += __shfl_sync(0xffffffffu, mine, v, lanes);
-  };
-  rk4.adjoint<Room>(rhs, add_vjp, closures.closure, closures.previous, y, d_next, d_y, own, before);
-  if (!valid || lane >= d) return;
-  d_z_before[offset + lane] = d_y[lane];
-  if (const int j = p.drives[lane]; j >= 0) {
-    d_own[static_cast<std::size_t>(chain) * p.c + j] = own[lane];
-    d_previous[static_cast<std::size_t>(chain) * p.c + j] = before[lane];
-  }
+  const std::size_t offset = static_cast<std::size_t>(chain) * p.d;
+  step_chain_back<Room>(
+      equations, p, at, chain, lane, z_next, slopes,
+      [&](int v) {
+        return d_z ? d_z[offset + v] + static_cast<double>(d_x[offset + v]) * p.input.factor[v] : 0.0;
+      },
+      [&](double of_z, double own, double before) {
+        if (!valid) return;
+        d_z_before[offset + lane] = of_z;
+        if (const int j = p.drives[lane]; j >= 0) {
+          d_own[static_cast<std::size_t>(chain) * p.c + j] = own;
+          d_previous[static_cast<std::size_t>(chain) * p.c + j] = before;
+        }
+      });
 }
 
 /// A thread for each chain and closure.

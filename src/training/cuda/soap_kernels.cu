@@ -1,7 +1,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "network/cuda/plan.hpp"
+#include "network/cuda/launch_plan.hpp"
 #include "training/cuda/soap_kernels.hpp"
 #include "training/soap.hpp"
 

@@ -2,12 +2,13 @@
 #pragma once
 
 #include <cmath>
+#include <mac/host_device.hpp>
 
 namespace mac::mamba {
 
 /// a = A·log2(e) with A = −exp(A_log), so that exp(Δ A) = 2^(Δ a). Step and sequence mode use this one value.
 template <class T>
-T decay_rate(T A_log) {
+MAC_HOST_DEVICE T decay_rate(T A_log) {
   return static_cast<T>(-std::exp(static_cast<double>(A_log)) * 1.44269504088896340736);
 }
 

@@ -39,8 +39,8 @@ struct Layout {
   int d_u;             // rows
   int total;
 
-  template <class Columns>
-  __host__ __device__ Layout(const GruSizes& s, Columns columns, int read) : gates(s.d_model, read) {
+  template <class TimeColumns>
+  __host__ __device__ Layout(const GruSizes& s, TimeColumns columns, int read) : gates(s.d_model, read) {
     SharedLayout shared;
     const int d = s.d_model;
     norm_weight = shared.take(d), norm_bias = shared.take(d);
@@ -344,7 +344,7 @@ using BackwardVariant = Variant<void (*)(GruBackward), GruSizes>;
 
 template <int UNITS, int LENGTH, int THREADS, int BLOCKS, Run RUN, bool FIXED = true>
 constexpr BackwardVariant variant() {
-  using C = Columns<LENGTH>;
+  using C = TimeColumns<LENGTH>;
   static_assert(LENGTH % 2 == 0);
   const auto bytes = [](const GruSizes& sizes, int) {
     return sizeof(float) * static_cast<std::size_t>(Layout(sizes, C{}, UnitColumns<UNITS>::read).total + 4);

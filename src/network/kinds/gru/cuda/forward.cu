@@ -20,8 +20,8 @@ struct Layout {
   int h, gates;      // rows, for two chunks: the layer's input, and what the three gates get from it
   int total;
 
-  template <class Columns>
-  __host__ __device__ Layout(const GruSizes& s, Columns columns) {
+  template <class TimeColumns>
+  __host__ __device__ Layout(const GruSizes& s, TimeColumns columns) {
     SharedLayout shared;
     const int d = s.d_model;
     norm_weight = shared.take(d), norm_bias = shared.take(d);
@@ -239,7 +239,7 @@ using ForwardVariant = Variant<void (*)(GruForward), GruSizes>;
 
 template <int UNITS, int LENGTH, int THREADS, int BLOCKS, Run RUN, bool FIXED = true>
 constexpr ForwardVariant variant() {
-  using C = Columns<LENGTH>;
+  using C = TimeColumns<LENGTH>;
   const auto bytes = [](const GruSizes& sizes, int) {
     return sizeof(float) * static_cast<std::size_t>(Layout(sizes, C{}).total + 4);
   };

@@ -1,8 +1,12 @@
 // A GRU layer's tensors in the order in which the step kernels read them (network/cuda/packed_network.hpp).
 #pragma once
 
-#include "network/cuda/packing.hpp"
-#include "network/kinds/gru/layer.hpp"
+#include <mac/host_device.hpp>
+#include <mac/network.hpp>
+
+namespace mac::cuda {
+class Packer;  // network/cuda/packing.hpp
+}
 
 namespace mac::gru {
 
@@ -27,12 +31,8 @@ struct PackedLayer {
     return at;
   }
 
-  static void pack(const NetworkShape& shape, const float* layer, cuda::Packer& packer) {
-    const Sizes s(shape);
-    const auto w = view(s, layer);
-    packer.linear(w.input, 3 * s.d, s.d);
-    packer.linear(w.hidden, 3 * s.d, s.d);
-  }
+  /// Adds the layer's numbers in the order of `tensors`.
+  static void pack(const NetworkShape& shape, const float* layer, cuda::Packer& packer);
 };
 
 }  // namespace mac::gru

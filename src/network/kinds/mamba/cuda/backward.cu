@@ -114,7 +114,7 @@ using BackwardVariant = Variant<void (*)(MambaBackward, bool), MambaSizes>;
 
 template <class Sizes, int LENGTH, int THREADS, int BLOCKS, Run RUN, bool OVERLAP>
 constexpr BackwardVariant variant(int d_model = 0, int d_state = 0) {
-  using C = Columns<LENGTH>;
+  using C = TimeColumns<LENGTH>;
   static_assert(LENGTH % 2 == 0);
   const auto bytes = [](const MambaSizes& sizes, int shared_gradients) {
     constexpr int holders = warps_that_hold<Sizes, THREADS / 32>();

@@ -43,8 +43,8 @@ struct Layout {
   int gradients;  // see GradientLayout, if they are summed here
   int total;
 
-  template <class Sizes, class Columns>
-  __host__ __device__ Layout(const Sizes& s, Columns columns, bool overlap, int holders,
+  template <class Sizes, class TimeColumns>
+  __host__ __device__ Layout(const Sizes& s, TimeColumns columns, bool overlap, int holders,
                              int shared_gradients) {
     SharedLayout shared;
     out_proj = shared.take(tile_floats(s.d_inner, s.d_model));

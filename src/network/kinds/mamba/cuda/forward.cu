@@ -26,8 +26,8 @@ struct Layout {
   int u, x, z, v, gated, projected;  // rows. u is LN(h); Δ takes the place of x
   int total;
 
-  template <class Sizes, class Columns>
-  __host__ __device__ Layout(const Sizes& s, Columns columns) {
+  template <class Sizes, class TimeColumns>
+  __host__ __device__ Layout(const Sizes& s, TimeColumns columns) {
     SharedLayout shared;
     in_proj = shared.take(tile_floats(32 * s.slabs(), s.d_model));
     x_proj = shared.take(tile_floats(s.projected(), s.d_inner));
@@ -410,7 +410,7 @@ using ForwardVariant = Variant<void (*)(MambaForward), MambaSizes>;
 
 template <class Sizes, int LENGTH, int THREADS, int BLOCKS, Run RUN>
 constexpr ForwardVariant variant(int d_model = 0, int d_state = 0) {
-  using C = Columns<LENGTH>;
+  using C = TimeColumns<LENGTH>;
   static_assert(LENGTH % 2 == 0);
   const auto bytes = [](const MambaSizes& sizes, int) {
     return sizeof(float) * static_cast<std::size_t>(Layout(sizes, C{}).total + 4);

@@ -7,8 +7,8 @@
 // keeps in a sum over the four is then always its channel 0, what it gives away its channel 1.
 #pragma once
 
-#include "network/cuda/columns.cuh"
 #include "network/cuda/shared_layout.cuh"
+#include "network/cuda/time_columns.cuh"
 #include "network/kinds/mamba/cuda/problem.hpp"
 
 namespace mac::cuda {

@@ -77,8 +77,8 @@ struct ScanPlace {
 
 /// Walk back through one quad of steps, before which the states were `start`. They then become those at
 /// `checkpoint`, if there is `more` to come.
-template <int S, class Columns>
-__device__ void scan_quad_backward(const ScanPlace& place, Columns columns, float2 (&start)[S],
+template <int S, class TimeColumns>
+__device__ void scan_quad_backward(const ScanPlace& place, TimeColumns columns, float2 (&start)[S],
                                    const float* checkpoint, bool more, ScanCarry<S>& carry, float D,
                                    const ScanThread& thread) {
   float delta[2][4], input[2][4], d[2][4];
@@ -146,8 +146,8 @@ __device__ void scan_quad_backward(const ScanPlace& place, Columns columns, floa
 }
 
 /// Row r (B, then C, padded) of the gradient that the slabs left in pieces.
-template <class Sizes, class Columns>
-__device__ float4 scan_sums(const float* sums, const Sizes& s, Columns columns, int r, int q) {
+template <class Sizes, class TimeColumns>
+__device__ float4 scan_sums(const float* sums, const Sizes& s, TimeColumns columns, int r, int q) {
   float4 total = splat(0);
 #pragma unroll
   for (int slab = 0; slab < s.slabs(); ++slab)

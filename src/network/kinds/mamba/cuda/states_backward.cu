@@ -11,8 +11,8 @@ namespace mac::cuda {
 
 namespace {
 
-constexpr Columns<8> columns;   // a chunk
-constexpr int most_slabs = 11;  // of networks for which the backward pass has a kernel
+constexpr TimeColumns<8> columns;  // a chunk
+constexpr int most_slabs = 11;     // of networks for which the backward pass has a kernel
 
 /// Places in shared memory, in floats.
 struct Layout {

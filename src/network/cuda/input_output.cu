@@ -3,24 +3,24 @@
 #include <type_traits>
 #include <utility>
 
-#include "network/cuda/columns.cuh"
-#include "network/cuda/ends.hpp"
-#include "network/cuda/plan.hpp"
+#include "network/cuda/input_output.hpp"
+#include "network/cuda/launch_plan.hpp"
 #include "network/cuda/shared_layout.cuh"
 #include "network/cuda/tensor_cores.cuh"
+#include "network/cuda/time_columns.cuh"
 #include "network/cuda/tuned_networks.hpp"
 
 namespace mac::cuda {
 
 namespace {
 
-constexpr int most_threads = 512;      // of a block, and of a multiprocessor's blocks together
-constexpr Columns<end_quads> columns;  // a tile
-constexpr int slices = 32;             // of the parts of a sum
+constexpr int most_threads = 512;            // of a block, and of a multiprocessor's blocks together
+constexpr TimeColumns<frame_quads> columns;  // a tile
+constexpr int slices = 32;                   // of the parts of a sum
 
 /// A problem whose sizes the compiler knows, which takes a third less time.
 template <int D_MODEL, int D_IN, int D_OUT>
-struct FixedEnds : EndsProblem {
+struct FixedEnds : InputOutputProblem {
   static constexpr int d_model = D_MODEL, d_in = D_IN, d_out = D_OUT;
 };
 
@@ -32,7 +32,7 @@ struct Tile {
 
 /// The tiles of a model's sequences, dealt out to gridDim.x blocks; blockIdx.y is the model.
 template <class F>
-__device__ void for_each_tile(const EndsProblem& p, F f) {
+__device__ void for_each_tile(const InputOutputProblem& p, F f) {
   const int per_tile = p.sequences_per_tile(), per_sequence = p.tiles_per_sequence();
   const int tiles = p.tiles();
   for (int i = blockIdx.x; i < tiles; i += gridDim.x) {
@@ -54,7 +54,7 @@ __device__ TileView view(const float* tensor, const Problem& p, const Tile& tile
 /// f(place in rows, place in (sequence, time, channels) or −1 if there is no such step) for the numbers of a
 /// tile; the second counts from the tile's first step on.
 template <class F>
-__device__ void for_each_number(int channels, const EndsProblem& p, const Tile& tile, F f) {
+__device__ void for_each_number(int channels, const InputOutputProblem& p, const Tile& tile, F f) {
   const auto walk = [&](auto place) {
     for (int i = threadIdx.x; i < 4 * columns.quads * channels; i += blockDim.x) {
       const int column = i / channels, channel = i - column * channels;
@@ -74,13 +74,13 @@ __device__ void for_each_number(int channels, const EndsProblem& p, const Tile& 
 }
 
 /// rows from (sequence, time, channels); zeros where there is no step.
-__device__ void load_steps(float* rows, const float* from, int channels, const EndsProblem& p,
+__device__ void load_steps(float* rows, const float* from, int channels, const InputOutputProblem& p,
                            const Tile& tile) {
   from += (static_cast<size_t>(tile.sequence) * p.time + 4 * tile.first_quad) * channels;
   for_each_number(channels, p, tile, [&](int to, int i) { rows[to] = i >= 0 ? from[i] : 0; });
 }
 
-__device__ void store_steps(float* to, const float* rows, int channels, const EndsProblem& p,
+__device__ void store_steps(float* to, const float* rows, int channels, const InputOutputProblem& p,
                             const Tile& tile) {
   to += (static_cast<size_t>(tile.sequence) * p.time + 4 * tile.first_quad) * channels;
   for_each_number(channels, p, tile, [&](int from, int i) {
@@ -88,7 +88,7 @@ __device__ void store_steps(float* to, const float* rows, int channels, const En
   });
 }
 
-__device__ const float* parameters_of_model(const EndsProblem& p) {
+__device__ const float* parameters_of_model(const InputOutputProblem& p) {
   return p.parameters + blockIdx.y * p.parameter_count;
 }
 
@@ -98,7 +98,7 @@ __device__ float2& pair_at(float* rows, int row, int column) {
 
 /// out = weight · in for a tile's columns, on the tensor cores: finish(o, column, sums of it and the next).
 template <class Sums, class Finish>
-__device__ void multiply_ends(const float* weight, int n_out, int n_in, const float* in, Finish finish) {
+__device__ void multiply_frame(const float* weight, int n_out, int n_in, const float* in, Finish finish) {
   multiply_all_tiles<Sums, 2>(weight, n_out, n_in, in, columns, whole_block(),
                               [&](int o, int first, int c, float2 sums) { finish(o, first + c, sums); });
 }
@@ -163,7 +163,7 @@ __global__ void __launch_bounds__(most_threads)
   for_each_tile(p, [&](const Tile& tile) {
     load_steps(shared + at.x, x, p.d_in, p, tile);
     __syncthreads();
-    multiply_ends<RoundedTileC>(
+    multiply_frame<RoundedTileC>(
         shared + at.weight, p.d_model, p.d_in, shared + at.x, [&](int o, int column, float2 sums) {
           const float bias = shared[at.bias + o];
           pair_at(shared + at.h, o, column) = map2(sums, [&](float a) { return silu(a + bias); });
@@ -187,7 +187,7 @@ __global__ void __launch_bounds__(most_threads)
     load_steps(shared + at.x, x, p.d_in, p, tile);
     wait_for_copies();
     __syncthreads();
-    multiply_ends<RoundedTileC>(
+    multiply_frame<RoundedTileC>(
         shared + at.weight, p.d_model, p.d_in, shared + at.x, [&](int o, int column, float2 embedding) {
           const float bias = shared[at.bias + o];
           float2& d = pair_at(shared + at.d_h, o, column);
@@ -197,8 +197,8 @@ __global__ void __launch_bounds__(most_threads)
     add_layer_gradient(shared + at.sums, shared + at.d_h, p.d_model, shared + at.x, p.d_in, 0);
     if (!d_x) return;
     __syncthreads();
-    multiply_ends<TileC>(shared + at.weight_back, p.d_in, p.d_model, shared + at.d_h,
-                         [&](int i, int column, float2 sums) { pair_at(shared + at.x, i, column) = sums; });
+    multiply_frame<TileC>(shared + at.weight_back, p.d_in, p.d_model, shared + at.d_h,
+                          [&](int i, int column, float2 sums) { pair_at(shared + at.x, i, column) = sums; });
     __syncthreads();
     store_steps(d_x, shared + at.x, p.d_in, p, tile);
   });
@@ -282,17 +282,17 @@ __global__ void __launch_bounds__(most_threads)
     layer_norm_forward(shared + at.u, nullptr, nullptr, shared + at.h, shared + at.norm_weight,
                        shared + at.norm_bias, p.d_model, columns);
     __syncthreads();
-    multiply_ends<RoundedTileC>(
+    multiply_frame<RoundedTileC>(
         shared + at.hidden, p.d_model, p.d_model, shared + at.u, [&](int o, int column, float2 sums) {
           const float bias = shared[at.hidden_bias + o];
           pair_at(shared + at.act, o, column) = map2(sums, [&](float a) { return silu(a + bias); });
         });
     __syncthreads();
-    multiply_ends<RoundedTileC>(shared + at.output, p.d_out, p.d_model, shared + at.act,
-                                [&](int o, int column, float2 sums) {
-                                  const float bias = shared[at.output_bias + o];
-                                  pair_at(shared + at.y, o, column) = {sums.x + bias, sums.y + bias};
-                                });
+    multiply_frame<RoundedTileC>(shared + at.output, p.d_out, p.d_model, shared + at.act,
+                                 [&](int o, int column, float2 sums) {
+                                   const float bias = shared[at.output_bias + o];
+                                   pair_at(shared + at.y, o, column) = {sums.x + bias, sums.y + bias};
+                                 });
     __syncthreads();
     store_steps(y, shared + at.y, p.d_out, p, tile);
   });
@@ -317,20 +317,22 @@ __global__ void __launch_bounds__(most_threads)
     __syncthreads();
     layer_norm_forward(shared + at.u, shared + at.h, shared + at.scales, shared + at.h,
                        shared + at.norm_weight, shared + at.norm_bias, d, columns);
-    multiply_ends<TileC>(
+    multiply_frame<TileC>(
         shared + at.output_back, d, p.d_out, shared + at.y,
         [&](int o, int column, float2 sums) { pair_at(shared + at.d_hidden, o, column) = sums; });
     __syncthreads();
-    multiply_ends<RoundedTileC>(shared + at.hidden, d, d, shared + at.u, [&](int o, int column, float2 sums) {
-      const float bias = shared[at.hidden_bias + o];
-      const float2 hidden{sums.x + bias, sums.y + bias};
-      pair_at(shared + at.act, o, column) = map2(hidden, silu);
-      float2& d_hidden = pair_at(shared + at.d_hidden, o, column);
-      d_hidden = d_hidden * map2(hidden, [](float a) { return silu_slope(a, sigmoid(a)); });
-    });
+    multiply_frame<RoundedTileC>(
+        shared + at.hidden, d, d, shared + at.u, [&](int o, int column, float2 sums) {
+          const float bias = shared[at.hidden_bias + o];
+          const float2 hidden{sums.x + bias, sums.y + bias};
+          pair_at(shared + at.act, o, column) = map2(hidden, silu);
+          float2& d_hidden = pair_at(shared + at.d_hidden, o, column);
+          d_hidden = d_hidden * map2(hidden, [](float a) { return silu_slope(a, sigmoid(a)); });
+        });
     __syncthreads();
-    multiply_ends<TileC>(shared + at.hidden_back, d, d, shared + at.d_hidden,
-                         [&](int o, int column, float2 sums) { pair_at(shared + at.d_u, o, column) = sums; });
+    multiply_frame<TileC>(
+        shared + at.hidden_back, d, d, shared + at.d_hidden,
+        [&](int o, int column, float2 sums) { pair_at(shared + at.d_u, o, column) = sums; });
     const int next =
         add_layer_gradient(shared + at.hidden_sums, shared + at.d_hidden, d, shared + at.u, d, 0);
     add_layer_gradient(shared + at.output_sums, shared + at.y, p.d_out, shared + at.act, d, next);
@@ -376,19 +378,19 @@ __global__ void reduce_partials_kernel(const float* partials, int parts, int cou
 }
 
 /// Blocks of a forward pass: a tile each, or a few, so that the weights are not loaded too often.
-dim3 forward_blocks(const EndsProblem& p) {
+dim3 forward_blocks(const InputOutputProblem& p) {
   constexpr int most = 2112;
   return dim3(static_cast<unsigned>(p.tiles() < most ? p.tiles() : most), static_cast<unsigned>(p.models));
 }
 
-dim3 backward_blocks(const EndsProblem& p) {
+dim3 backward_blocks(const InputOutputProblem& p) {
   return dim3(static_cast<unsigned>(p.parts()), static_cast<unsigned>(p.models));
 }
 
 /// f(problem) with the sizes of network I known to the compiler, if these are its sizes and there are kernels
-/// for them. Of wide networks (those for Lorenz '96) the ends are a small part.
+/// for them. Of wide networks (those for Lorenz '96) the frame is a small part.
 template <std::size_t I, class F>
-bool with_sizes_of(const EndsProblem& p, F f) {
+bool with_sizes_of(const InputOutputProblem& p, F f) {
   constexpr PaperNetwork network = paper_networks[I];
   constexpr int d_model = network.shape.d_model, d_in = network.shape.d_in, d_out = network.shape.d_out;
   if constexpr (network.tuned && d_model <= 32) {
@@ -399,13 +401,13 @@ bool with_sizes_of(const EndsProblem& p, F f) {
   return false;
 }
 template <class F, std::size_t... I>
-bool with_any_sizes(const EndsProblem& p, F f, std::index_sequence<I...>) {
+bool with_any_sizes(const InputOutputProblem& p, F f, std::index_sequence<I...>) {
   return (with_sizes_of<I>(p, f) || ...);
 }
 
 /// f(problem), with sizes known to the compiler where it is one of the paper's networks.
 template <class F>
-void with_sizes(const EndsProblem& p, F f) {
+void with_sizes(const InputOutputProblem& p, F f) {
   if (!with_any_sizes(p, f, std::make_index_sequence<std::size(paper_networks)>())) f(p);
 }
 
@@ -420,19 +422,19 @@ void launch(Kernel kernel, dim3 grid, int shared_floats, cudaStream_t stream, Ar
 
 }  // namespace
 
-std::size_t largest_end_bytes(const EndsProblem& p) {
+std::size_t largest_input_output_bytes(const InputOutputProblem& p) {
   const int input = InputLayout(p, true).total, output = OutputLayout(p, true).total;
   return sizeof(float) * static_cast<std::size_t>(input > output ? input : output);
 }
 
-void launch_input_forward(const EndsProblem& p, const float* x, float* h, cudaStream_t stream) {
+void launch_input_forward(const InputOutputProblem& p, const float* x, float* h, cudaStream_t stream) {
   with_sizes(p, [&](const auto& of) {
     launch(input_forward_kernel<std::decay_t<decltype(of)>>, forward_blocks(p), InputLayout(p, false).total,
            stream, of, x, h);
   });
 }
 
-void launch_input_backward(const EndsProblem& p, const float* x, const float* d_h, float* d_x,
+void launch_input_backward(const InputOutputProblem& p, const float* x, const float* d_h, float* d_x,
                            float* partials, cudaStream_t stream) {
   with_sizes(p, [&](const auto& of) {
     launch(input_backward_kernel<std::decay_t<decltype(of)>>, backward_blocks(p), InputLayout(p, true).total,
@@ -440,14 +442,14 @@ void launch_input_backward(const EndsProblem& p, const float* x, const float* d_
   });
 }
 
-void launch_output_forward(const EndsProblem& p, const float* h, float* y, cudaStream_t stream) {
+void launch_output_forward(const InputOutputProblem& p, const float* h, float* y, cudaStream_t stream) {
   with_sizes(p, [&](const auto& of) {
     launch(output_forward_kernel<std::decay_t<decltype(of)>>, forward_blocks(p), OutputLayout(p, false).total,
            stream, of, h, y);
   });
 }
 
-void launch_output_backward(const EndsProblem& p, const float* h, const float* d_y, float* d_h,
+void launch_output_backward(const InputOutputProblem& p, const float* h, const float* d_y, float* d_h,
                             float* partials, cudaStream_t stream) {
   with_sizes(p, [&](const auto& of) {
     launch(output_backward_kernel<std::decay_t<decltype(of)>>, backward_blocks(p),

@@ -1,7 +1,7 @@
 // Activations on the device, and layer norm over them.
 //
 // In shared memory an activation is a set of rows, one per channel; a column is one time step of the block's
-// sequence. Columns come in quads of four consecutive steps, so that every access is a float4. Rows
+// sequence. TimeColumns come in quads of four consecutive steps, so that every access is a float4. Rows
 // are `stride` floats apart, an odd number of quads: consecutive rows then start in different banks.
 //
 // In device memory a tensor of R channels is (sequence, quad, R, 4): what a chunk of time needs of one
@@ -14,7 +14,7 @@ namespace mac::cuda {
 
 /// The columns a block works on at once. Known at compile time, so that addresses are constants.
 template <int QUADS>
-struct Columns {
+struct TimeColumns {
   static constexpr int quads = QUADS;
   static constexpr int stride = 4 * (quads % 2 == 1 ? quads : quads + 1);  // floats from row to row
 };
@@ -118,10 +118,10 @@ __device__ inline void copy_quad(float* to, const float* from, bool exists = tru
                "l"(from), "r"(exists ? 16 : 0));
 }
 
-/// Starts copying `count` channels of a tensor into rows; finish with wait_for_copies and a barrier. Columns
+/// Starts copying `count` channels of a tensor into rows; finish with wait_for_copies and a barrier. TimeColumns
 /// that don't exist get zeros. Reads go to the L2 cache, where other blocks' writes are visible.
-template <class Columns>
-__device__ void load_rows(float* rows, TileView tensor, int count, Columns columns,
+template <class TimeColumns>
+__device__ void load_rows(float* rows, TileView tensor, int count, TimeColumns columns,
                           Team team = whole_block()) {
   const int lane = team.thread % 32;
   for (int q = team.thread / 32; q < columns.quads; q += team.threads / 32) {
@@ -136,8 +136,8 @@ __device__ void load_rows(float* rows, TileView tensor, int count, Columns colum
 
 __device__ inline void wait_for_copies() { asm volatile("cp.async.wait_all;" ::: "memory"); }
 
-template <class Columns>
-__device__ void store_rows(TileView tensor, const float* rows, int count, Columns columns) {
+template <class TimeColumns>
+__device__ void store_rows(TileView tensor, const float* rows, int count, TimeColumns columns) {
   const int lane = threadIdx.x % 32;
   for (int q = threadIdx.x / 32; q < columns.quads; q += blockDim.x / 32) {
     if (!tensor.has(q)) continue;
@@ -148,8 +148,8 @@ __device__ void store_rows(TileView tensor, const float* rows, int count, Column
 
 /// Sums over the columns of a row, eight threads a row: `collect(row, quad, sums)` adds a quad's share to the
 /// thread's VALUES sums, `finish(row, sums)` is called once a row with the totals.
-template <int VALUES, class Columns, class Collect, class Finish>
-__device__ void sum_columns(int rows, Columns columns, Collect collect, Finish finish) {
+template <int VALUES, class TimeColumns, class Collect, class Finish>
+__device__ void sum_columns(int rows, TimeColumns columns, Collect collect, Finish finish) {
   const int part = threadIdx.x % 8;
   const int rounded = (rows + 3) / 4 * 4;  // whole warps take part in the shuffles
   for (int row = threadIdx.x / 8; row < rounded; row += blockDim.x / 8) {
@@ -169,8 +169,8 @@ __device__ void sum_columns(int rows, Columns columns, Collect collect, Finish f
 
 /// Four threads a column. Each calls f(column, part, exists) for channels part, part + 4, ...; whole warps
 /// take part, also where the column does not exist.
-template <class Columns, class F>
-__device__ void for_each_column(Columns columns, Team team, F f) {
+template <class TimeColumns, class F>
+__device__ void for_each_column(TimeColumns columns, Team team, F f) {
   const int count = 4 * columns.quads, rounded = (count + 7) / 8 * 8;
   for (int column = team.thread / 4; column < rounded; column += team.threads / 4)
     f(min(column, count - 1), team.thread % 4, column < count);
@@ -191,8 +191,8 @@ __device__ inline float sum_of_four_threads(float value) {
 
 /// finish(channel, column, (in − μ) · scale) over the `count` channels of a column, scale = 1/√(variance +
 /// 1e-5). A non-null `scales` (columns) gets the scale.
-template <class Columns, class Finish>
-__device__ void normalise(float* scales, const float* in, int count, Columns columns, Team team,
+template <class TimeColumns, class Finish>
+__device__ void normalise(float* scales, const float* in, int count, TimeColumns columns, Team team,
                           Finish finish) {
   const float share = 1.0f / static_cast<float>(count);
   for_each_column(columns, team, [&](int column, int part, bool exists) {
@@ -213,9 +213,9 @@ __device__ void normalise(float* scales, const float* in, int count, Columns col
 }
 
 /// out = weight · n + bias, n = (in − μ) · scale as above; a non-null `normalised` gets n (it may be `in`).
-template <class Columns>
+template <class TimeColumns>
 __device__ void layer_norm_forward(float* out, float* normalised, float* scales, const float* in,
-                                   const float* weight, const float* bias, int count, Columns columns) {
+                                   const float* weight, const float* bias, int count, TimeColumns columns) {
   normalise(scales, in, count, columns, whole_block(), [&](int i, int column, float n) {
     if (normalised) normalised[i * columns.stride + column] = n;
     out[i * columns.stride + column] = fmaf(weight[i], n, bias[i]);
@@ -223,9 +223,9 @@ __device__ void layer_norm_forward(float* out, float* normalised, float* scales,
 }
 
 /// finish(channel, column, scale (g − mean(g) − n mean(g n))), g = weight · d_out, n the normalised input.
-template <class Columns, class Finish>
+template <class TimeColumns, class Finish>
 __device__ void layer_norm_backward(const float* d_out, const float* normalised, const float* scales,
-                                    const float* weight, int count, Columns columns, Team team,
+                                    const float* weight, int count, TimeColumns columns, Team team,
                                     Finish finish) {
   const float share = 1.0f / static_cast<float>(count);
   for_each_column(columns, team, [&](int column, int part, bool exists) {
