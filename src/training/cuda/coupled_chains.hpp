@@ -16,8 +16,8 @@ namespace mac::cuda {
 inline constexpr std::size_t most_variables = 32;
 
 struct RolloutProblem {
-  int windows, starts, states;
-  bool autoregressive;  // chains ordered by t, then w; else by w, then t
+  int windows, windows_of_model, starts, states;
+  bool autoregressive;  // chains ordered by model, then t, then window; else by window, then t
   int d, c;
   double dt;
   HeldClosure held;
@@ -25,9 +25,18 @@ struct RolloutProblem {
   NormaliserView input, output;
 
   MAC_HOST_DEVICE int chains() const { return windows * starts; }
-  MAC_HOST_DEVICE int chain(int w, int t) const { return autoregressive ? t * windows + w : w * starts + t; }
-  MAC_HOST_DEVICE int window(int chain) const { return autoregressive ? chain % windows : chain / starts; }
-  MAC_HOST_DEVICE int time(int chain) const { return autoregressive ? chain / windows : chain % starts; }
+  MAC_HOST_DEVICE int chains_of_model() const { return windows_of_model * starts; }
+  MAC_HOST_DEVICE int chain(int w, int t) const {
+    if (!autoregressive) return w * starts + t;
+    return w / windows_of_model * chains_of_model() + t * windows_of_model + w % windows_of_model;
+  }
+  MAC_HOST_DEVICE int window(int chain) const {
+    if (!autoregressive) return chain / starts;
+    return chain / chains_of_model() * windows_of_model + chain % windows_of_model;
+  }
+  MAC_HOST_DEVICE int time(int chain) const {
+    return autoregressive ? chain % chains_of_model() / windows_of_model : chain % starts;
+  }
 };
 
 /// Windows `first`.. of each model's batch: truth (window, states, d), z and x of step 0.

@@ -22,7 +22,7 @@ DeviceRolloutLoss::DeviceRolloutLoss(const StagePlan& stage, const LossContext& 
       group_(largest_divisor(batch_, device_memory() / share_of_device / bytes_of_window)),
       relative_(stage.loss_weights == LossWeights::relative) {
   const std::size_t starts = sample.states - steps_, d = shape.d_in, c = shape.d_out;
-  problem_.windows = static_cast<int>(models * group_);
+  problem_.windows = static_cast<int>(models * group_), problem_.windows_of_model = static_cast<int>(group_);
   problem_.starts = static_cast<int>(starts), problem_.states = static_cast<int>(sample.states);
   problem_.d = static_cast<int>(d), problem_.c = static_cast<int>(c);
   problem_.dt = context.dt, problem_.held = context.held;
