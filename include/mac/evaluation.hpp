@@ -2,6 +2,7 @@
 #pragma once
 
 #include <mac/rollout.hpp>
+#include <mac/statistics.hpp>
 #include <map>
 #include <nlohmann/json_fwd.hpp>
 #include <optional>
@@ -57,6 +58,7 @@ struct SplitMetrics {
   std::vector<BlowUp> blow_ups;                        // their trajectories are in no mean
   std::optional<std::size_t> median_trajectory;        // of the first file, by its running_l2 at the end
   std::optional<OutsideShare> outside;                 // none where the training data are not known
+  std::optional<Statistics> statistics;                // of the split statistics, of others if asked for
 };
 
 /// Free rollouts on validation data and on test data over the same horizon: means over trajectories and
@@ -92,6 +94,9 @@ Evaluation read_metrics(const std::string& path);
 struct EvaluateOptions {
   std::string data = {};                   // the data file of the rollouts, where it is not where they say
   const Experiment* experiment = nullptr;  // its [evaluation] counts instead of the one in the rollouts
+  bool statistics = false;                 // of every split, not only of the one of that name
+  std::optional<double> from =
+      std::nullopt;  // statistics leave earlier times out; default: the first quarter
 };
 /// Rollouts and stored metrics together, in any order; rollouts are read one after the other. Error if a
 /// model is in more than one of the metrics, or in metrics and rollouts: means cannot be pooled.

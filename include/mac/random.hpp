@@ -17,6 +17,7 @@ enum class Purpose : std::uint32_t {
   validation_data = 1,
   test_data = 2,
   ood_data = 3,
+  statistics_data = 4,
   weights = 16,
   batches = 17,
   noise = 18,

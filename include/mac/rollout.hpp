@@ -88,8 +88,9 @@ std::unique_ptr<ClosureModel> make_device_network_closure(const Model& model, co
                                                           HeldClosure held);
 
 struct RolloutOptions {
-  std::vector<std::string> splits;  // empty: those of `from`, else test and ood, where the data has them
-  int threads = 0;                  // 0: all cores
+  std::vector<std::string>
+      splits;       // empty: those of `from`, else test, ood, statistics, where the data has them
+  int threads = 0;  // 0: all cores
   bool quiet = false;
   std::optional<double> to = std::nullopt;  // end time; default: the data's. Beyond the data the truth is NaN
   std::string from = {};                    // continue this rollout file of the same model and data

@@ -57,6 +57,8 @@ void add_evaluate(CLI::App& program) {
     Common common;
     std::vector<std::string> files;
     std::string format = "text", against, figures, data;
+    bool statistics = false;
+    std::optional<double> from;
   };
   const auto options = std::make_shared<Options>();
   CLI::App* command =
@@ -66,6 +68,7 @@ void add_evaluate(CLI::App& program) {
       "  mac evaluate markov.h5 exact.h5 --json metrics.json\n"
       "  mac evaluate mac-seed*.h5 gru-seed*.h5 --format latex\n"
       "  mac evaluate results/burgers.json\n"
+      "  mac evaluate mac.h5 markov.h5 --statistics --from 50\n"
       "  mac evaluate runs/zoo/metrics.json --against results/burgers.json\n"
       "Rollouts of one model (several seeds) are pooled.");
   command
@@ -81,6 +84,11 @@ void add_evaluate(CLI::App& program) {
       ->type_name("FILE");
   command->add_option("--data", options->data, "Data file of the rollouts, where it is not where they say")
       ->type_name("FILE");
+  command->add_flag("--statistics", options->statistics,
+                    "Long-run statistics of every split, not only of the split statistics");
+  command
+      ->add_option("--from", options->from, "Statistics leave earlier times out (default: the first quarter)")
+      ->type_name("T");
   command->add_option("--figures", options->figures, "Draw the errors over time as DIR/NAME.svg")
       ->type_name("DIR");
   command->add_option("--format", options->format, "Tables as text, markdown, csv or latex")
@@ -88,7 +96,8 @@ void add_evaluate(CLI::App& program) {
       ->capture_default_str();
   add_common(*command, options->common, true);
   command->callback([options] {
-    const Evaluation evaluation = evaluate_files(options->files, {options->data});
+    const Evaluation evaluation =
+        evaluate_files(options->files, {options->data, nullptr, options->statistics, options->from});
     if (!options->common.json.empty()) write_text(options->common.json, metrics_text(evaluation));
     if (!options->figures.empty()) draw_series(evaluation, options->figures);
     const TableFormat format = formats.at(options->format);

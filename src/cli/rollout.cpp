@@ -36,7 +36,9 @@ void add_rollout(CLI::App& program) {
   command->add_option("-o,--output", options->output, "Rollout file to write (HDF5)")
       ->required()
       ->type_name("FILE");
-  command->add_option("--split", options->rollout.splits, "Splits to roll out (default: test and ood)")
+  command
+      ->add_option("--split", options->rollout.splits,
+                   "Splits to roll out (default: test, ood and statistics)")
       ->type_name("NAME");
   command->add_option(
       "--hold", options->hold,

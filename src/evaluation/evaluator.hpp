@@ -14,7 +14,8 @@ class Collector;  // of one model and split
 
 class Evaluator {
  public:
-  Evaluator();
+  /// Statistics of the split of that name, or of all; `from` as in EvaluateOptions.
+  explicit Evaluator(bool all_statistics = false, std::optional<double> from = std::nullopt);
   ~Evaluator();
   Evaluator(const Evaluator&) = delete;
   Evaluator& operator=(const Evaluator&) = delete;
@@ -27,9 +28,12 @@ class Evaluator {
   struct ModelCollector {
     std::vector<std::string> files;
     std::map<std::string, std::unique_ptr<Collector>> splits;
+    std::map<std::string, StatisticsCollector> statistics;
     double horizon = 0;  // of the validation
     std::vector<double> validation_errors;
   };
+  bool all_statistics_;
+  std::optional<double> from_;
   std::optional<Experiment> experiment_;
   std::string first_path_;
   std::vector<std::string> order_;

@@ -3,6 +3,7 @@
 //   models.NAME.SPLIT.intervals."[a,b]".resolved.VAR.{mean,std,seeds}, closure likewise;
 //   models.NAME.SPLIT.cumulative_l2.{mean,std,seeds}, correlation.{mean,seeds,centred_mean,centred_seeds},
 //   blow_ups, median_trajectory, outside_training_range.{share,true_share,variables.VAR}, series;
+//   models.NAME.SPLIT.statistics.{from,trajectories,quantities.NAME.{...},neighbours,autocorrelation,power};
 //   models.NAME.validation_check.{horizon,validation_error,test_error};
 //   verdict.{measure, models.NAME.{sentence, warnings, comparisons}}: derived from the rest, not read back;
 //   experiment: the text of the experiment file.
@@ -84,6 +85,49 @@ Json series_json(const SplitMetrics& metrics, const System& system) {
   return series;
 }
 
+Json to_json(const Distance& distance) {
+  return {{"value", number(distance.value)}, {"floor", number(distance.floor)}};
+}
+
+Json to_json(const Spectrum& spectrum, const char* at) {
+  const auto all = [](const std::vector<double>& values) {
+    Json result = Json::array();
+    for (const double value : values) result.push_back(number(value, 4));
+    return result;
+  };
+  return {
+      {at, all(spectrum.at)}, {"values", all(spectrum.values)}, {"true_values", all(spectrum.true_values)}};
+}
+
+Json to_json(const Statistics& statistics) {
+  Json quantities = Json::object();
+  for (const QuantityStatistics& q : statistics.quantities) {
+    Json density = Json::array(), true_density = Json::array();
+    for (std::size_t i = 0; i < q.density.size(); ++i)
+      density.push_back(number(q.density[i], 4)), true_density.push_back(number(q.true_density[i], 4));
+    quantities[q.name] = {{"mean", number(q.mean)},
+                          {"std", number(q.std)},
+                          {"true_mean", number(q.true_mean)},
+                          {"true_std", number(q.true_std)},
+                          {"hellinger", to_json(q.hellinger)},
+                          {"wasserstein", to_json(q.wasserstein)},
+                          {"kullback_leibler", to_json(q.kullback_leibler)},
+                          {"above", number(q.above)},
+                          {"below", number(q.below)},
+                          {"low", number(q.low)},
+                          {"high", number(q.high)},
+                          {"density", std::move(density)},
+                          {"true_density", std::move(true_density)}};
+  }
+  Json result = {{"from", number(statistics.from)},
+                 {"trajectories", statistics.trajectories},
+                 {"quantities", std::move(quantities)}};
+  if (statistics.neighbours) result["neighbours"] = to_json(*statistics.neighbours);
+  result["autocorrelation"] = to_json(statistics.autocorrelation, "lag");
+  result["power"] = to_json(statistics.power, "frequency");
+  return result;
+}
+
 Json to_json(const SplitMetrics& metrics, const System& system) {
   Json intervals = Json::object();
   for (const IntervalMetrics& interval : metrics.intervals)
@@ -107,6 +151,7 @@ Json to_json(const SplitMetrics& metrics, const System& system) {
                                         {"true_share", number(metrics.outside->true_any)},
                                         {"variables", std::move(variables)}};
   }
+  if (metrics.statistics) result["statistics"] = to_json(*metrics.statistics);
   result["series"] = series_json(metrics, system);
   return result;
 }

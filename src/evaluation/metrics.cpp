@@ -359,6 +359,9 @@ void Evaluator::add(RolloutFile rollout) {
     if (!collector)
       collector = std::make_unique<Collector>(rollout.experiment, intervals_of(rollout.experiment, split));
     collector->add_split(split, rollout);
+    if (all_statistics_ || split.name == statistics_split)
+      model.statistics.try_emplace(split.name, rollout.experiment, rollout.model != "markov", from_)
+          .first->second.add(split);
   }
 }
 
@@ -373,12 +376,15 @@ Evaluation Evaluator::finish() {
       metrics.validation = ValidationCheck{model.horizon, mean_std(model.validation_errors).mean,
                                            test->second->error_over_validation()};
     for (auto& [split, collector] : model.splits) metrics.splits.emplace(split, collector->finish());
+    for (const auto& [split, collector] : model.statistics)
+      metrics.splits.at(split).statistics = collector.finish();
     evaluation.models.push_back(std::move(metrics));
   }
   return evaluation;
 }
 
-Evaluator::Evaluator() = default;
+Evaluator::Evaluator(bool all_statistics, std::optional<double> from)
+    : all_statistics_(all_statistics), from_(from) {}
 Evaluator::~Evaluator() = default;
 
 Evaluation evaluate(std::vector<RolloutFile> rollouts) {

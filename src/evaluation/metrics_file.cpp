@@ -122,8 +122,46 @@ OutsideShare read_outside(const Node& node, const System& system) {
   return outside;
 }
 
+Distance read_distance(const Node& node) { return {node.at("value").number(), node.at("floor").number()}; }
+
+Spectrum read_spectrum(const Node& node, const char* at) {
+  Spectrum spectrum{node.at(at).numbers(), node.at("values").numbers(), node.at("true_values").numbers()};
+  if (spectrum.values.size() != spectrum.at.size() || spectrum.true_values.size() != spectrum.at.size())
+    node.fail("lists of one length");
+  return spectrum;
+}
+
+Statistics read_statistics(const Node& node) {
+  Statistics statistics;
+  statistics.from = node.at("from").number(), statistics.trajectories = node.at("trajectories").count();
+  for (const auto& [name, of] : node.at("quantities").members()) {
+    QuantityStatistics q{.name = name,
+                         .mean = of.at("mean").number(),
+                         .std = of.at("std").number(),
+                         .true_mean = of.at("true_mean").number(),
+                         .true_std = of.at("true_std").number(),
+                         .hellinger = read_distance(of.at("hellinger")),
+                         .wasserstein = read_distance(of.at("wasserstein")),
+                         .kullback_leibler = read_distance(of.at("kullback_leibler")),
+                         .above = of.at("above").number(),
+                         .below = of.at("below").number(),
+                         .low = of.at("low").number(),
+                         .high = of.at("high").number(),
+                         .density = of.at("density").numbers(),
+                         .true_density = of.at("true_density").numbers()};
+    if (q.density.size() != statistics_bins || q.true_density.size() != statistics_bins)
+      of.at("density").fail(fmt::format("{} numbers, and as many of true_density", statistics_bins));
+    statistics.quantities.push_back(std::move(q));
+  }
+  if (node.has("neighbours")) statistics.neighbours = read_distance(node.at("neighbours"));
+  statistics.autocorrelation = read_spectrum(node.at("autocorrelation"), "lag");
+  statistics.power = read_spectrum(node.at("power"), "frequency");
+  return statistics;
+}
+
 SplitMetrics read_split(const Node& node, const System& system) {
   SplitMetrics metrics;
+  if (node.has("statistics")) metrics.statistics = read_statistics(node.at("statistics"));
   if (node.has("median_trajectory")) metrics.median_trajectory = node.at("median_trajectory").count();
   if (node.has("outside_training_range"))
     metrics.outside = read_outside(node.at("outside_training_range"), system);
@@ -185,7 +223,7 @@ Evaluation read_metrics(const std::string& path) {
 }
 
 Evaluation evaluate_files(const std::vector<std::string>& paths, const EvaluateOptions& options) {
-  Evaluator evaluator;
+  Evaluator evaluator(options.statistics, options.from);
   RolloutData truths(options.data);
   std::string first_rollout;
   std::vector<std::pair<std::string, Evaluation>> parts;

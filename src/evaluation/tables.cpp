@@ -248,6 +248,60 @@ std::string percent(const MeanStd& value) {
   return text;
 }
 
+namespace {
+
+/// ".174 (.013)": a distance and its floor.
+std::string distance_text(const Distance& distance) {
+  return fmt::format("{} ({})", significant(distance.value), significant(distance.floor));
+}
+
+Table statistics_table(const Evaluation& evaluation, const std::string& split) {
+  const auto models = models_with(evaluation, split);
+  Table table{"",
+              {"quantity", "model", "mean", "std", "Hellinger", "Wasserstein", "Kullback-Leibler",
+               "above 99 %", "below 1 %"},
+              {}};
+  const Statistics* first = nullptr;
+  for (const ModelMetrics* model : models)
+    if (const auto& statistics = model->splits.at(split).statistics; statistics && !first)
+      first = &*statistics;
+  if (!first) return table;
+  table.title = fmt::format(
+      "Long-run statistics, split {}, from t = {:g} on; in brackets one half of the truth against the other; "
+      "Wasserstein in "
+      "standard deviations of the truth",
+      split, first->from);
+  std::vector<std::string> names;  // of all models: some have no closure
+  for (const ModelMetrics* model : models)
+    if (const auto& statistics = model->splits.at(split).statistics)
+      for (const QuantityStatistics& q : statistics->quantities)
+        if (std::ranges::find(names, q.name) == names.end()) names.push_back(q.name);
+  for (const std::string& name : names) {
+    bool truth_shown = false;
+    for (const ModelMetrics* model : models) {
+      const auto& statistics = model->splits.at(split).statistics;
+      if (!statistics) continue;
+      const auto q = std::ranges::find(statistics->quantities, name, &QuantityStatistics::name);
+      if (q == statistics->quantities.end()) continue;
+      if (!truth_shown)
+        table.rows.push_back(
+            {name, "truth", significant(q->true_mean), significant(q->true_std), "", "", "", "1 %", "1 %"});
+      truth_shown = true;
+      table.rows.push_back({"", model->model, significant(q->mean), significant(q->std),
+                            distance_text(q->hellinger), distance_text(q->wasserstein),
+                            distance_text(q->kullback_leibler), fmt::format("{:.2g} %", 100 * q->above),
+                            fmt::format("{:.2g} %", 100 * q->below)});
+    }
+  }
+  for (const ModelMetrics* model : models)
+    if (const auto& statistics = model->splits.at(split).statistics; statistics && statistics->neighbours)
+      table.rows.push_back(
+          {"neighbours", model->model, "", "", distance_text(*statistics->neighbours), "", "", "", ""});
+  return table;
+}
+
+}  // namespace
+
 std::vector<Table> tables(const Evaluation& evaluation) {
   std::vector<Table> result;
   for (const std::string split : {"train", "validation", "test", "ood"}) {
@@ -261,6 +315,9 @@ std::vector<Table> tables(const Evaluation& evaluation) {
     for (const auto& [label, series] : first.labelled_physical_l2)
       result.push_back(field_table(evaluation, split, label));
   }
+  for (const std::string split : {"train", "validation", "test", "ood", statistics_split})
+    if (Table table = statistics_table(evaluation, split); !table.rows.empty())
+      result.push_back(std::move(table));
   return result;
 }
 

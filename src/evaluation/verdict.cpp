@@ -157,6 +157,39 @@ void warn_of_outside(const ModelMetrics& model, const System& system, std::vecto
   }
 }
 
+/// Of a model of which there are long runs alone.
+std::string climate_sentence(const std::string& model, const Statistics& statistics) {
+  const QuantityStatistics& q = statistics.quantities.front();
+  return fmt::format(
+      "{}: in long runs the distribution of {} is {:.2g} from the true one in Hellinger's distance, one half "
+      "of the "
+      "truth {:.2g} from the other",
+      model, q.name, q.hellinger.value, q.hellinger.floor);
+}
+
+/// Where the model's climate is not the truth's: far above what two halves of the truth differ by. Of several
+/// quantities the worst is named.
+void warn_of_climate(const ModelMetrics& model, std::vector<std::string>& warnings) {
+  constexpr double far = 0.05, times_floor = 3;
+  for (const auto& [split, metrics] : model.splits) {
+    const QuantityStatistics* worst = nullptr;
+    if (!metrics.statistics) continue;
+    for (const QuantityStatistics& q : metrics.statistics->quantities)
+      if (q.hellinger.value > std::max(far, times_floor * q.hellinger.floor) &&
+          (!worst || q.hellinger.value > worst->hellinger.value))
+        worst = &q;
+    if (!worst) continue;
+    warnings.push_back(
+        fmt::format("{}: leaves the attractor: in long runs (split {}) the distribution of {} is {:.2g} from "
+                    "the true one in "
+                    "Hellinger's distance, one half of the truth {:.2g} from the other; its standard "
+                    "deviation is {:.3g}, the true one "
+                    "{:.3g}",
+                    model.model, split, worst->name, worst->hellinger.value, worst->hellinger.floor,
+                    worst->std, worst->true_std));
+  }
+}
+
 }  // namespace
 
 bool is_floor(std::string_view model) { return model == "exact" || model.starts_with("exact_"); }
@@ -178,12 +211,17 @@ std::vector<Verdict> verdicts(const Evaluation& evaluation) {
       if (const SplitMetrics* metrics = find_split(&model, split); metrics && !metrics->intervals.empty())
         verdict.comparisons.push_back(
             compare_over(model, markov, exact, split, to_string(longest(*metrics).interval)));
-    if (verdict.comparisons.empty()) continue;
-    verdict.sentence = sentence_of(model, verdict.comparisons, markov != nullptr, system);
+    if (!verdict.comparisons.empty())
+      verdict.sentence = sentence_of(model, verdict.comparisons, markov != nullptr, system);
+    else if (const SplitMetrics* runs = find_split(&model, statistics_split); runs && runs->statistics)
+      verdict.sentence = climate_sentence(model.model, *runs->statistics);
+    else
+      continue;
     warn_of_losses(model, markov, verdict.warnings);
     warn_of_blow_ups(model, verdict.warnings);
     warn_of_parting(model, verdict.warnings);
     warn_of_outside(model, system, verdict.warnings);
+    warn_of_climate(model, verdict.warnings);
     result.push_back(std::move(verdict));
   }
   return result;

@@ -31,7 +31,8 @@ struct SplitKind {
 constexpr SplitKind split_kinds[] = {{"train", Purpose::train_data},
                                      {"validation", Purpose::validation_data},
                                      {"test", Purpose::test_data},
-                                     {"ood", Purpose::ood_data}};
+                                     {"ood", Purpose::ood_data},
+                                     {"statistics", Purpose::statistics_data}};
 
 SplitPlan read_split(const ConfigTable& table, const SplitKind& kind, const DataPlan& data,
                      const System& system) {

@@ -42,6 +42,9 @@ Figure energy_figure(const Experiment& experiment, const Case& shown);
 /// (and for each named trajectory), running error and correlation where there is none.
 std::vector<Figure> series_figures(const Evaluation& evaluation);
 
+/// Distributions, autocorrelation and power spectrum of long runs, where there are statistics.
+std::vector<Figure> statistics_figures(const Evaluation& evaluation);
+
 /// Wall time of each step against its index.
 struct StepTimes {
   std::string model, split;

@@ -169,6 +169,7 @@ std::vector<Figure> case_figures(Source& source) {
   const bool fourier = experiment.system->fourier_modes() > 0;
   for (const SplitPlan& split : experiment.data.splits) {
     if (fourier && split.name == "ood") continue;  // named fields: shown by their physical-space errors
+    if (split.name == statistics_split) continue;  // no trajectory of it means anything
     const auto shown = representative_case(source.evaluation, source.rollouts, source.truths, split.name);
     if (!shown) continue;
     figures.push_back(trajectory_figure(experiment, *shown, Quantity::resolved));
@@ -205,6 +206,7 @@ Evaluation write_report(Source source, const std::string& output, const ReportOp
   const Section run = what_was_run(source);
   const Evaluation& evaluation = source.evaluation;
   for (Figure& figure : series_figures(evaluation)) figures.push_back(std::move(figure));
+  for (Figure& figure : statistics_figures(evaluation)) figures.push_back(std::move(figure));
   const auto add = [&](std::optional<Figure> figure) {
     if (figure) figures.push_back(std::move(*figure));
   };
@@ -241,8 +243,9 @@ Evaluation write_report(Source source, const std::string& output, const ReportOp
 void draw_series(const Evaluation& evaluation, const std::string& folder) {
   namespace fs = std::filesystem;
   make_folder(folder);
-  for (const report::Figure& figure : report::series_figures(evaluation))
-    write_file_atomically(fs::path(folder) / (figure.name + ".svg"), report::draw(figure).whole_svg);
+  for (const auto& figures : {report::series_figures(evaluation), report::statistics_figures(evaluation)})
+    for (const report::Figure& figure : figures)
+      write_file_atomically(fs::path(folder) / (figure.name + ".svg"), report::draw(figure).whole_svg);
 }
 
 Evaluation report_run(const std::string& folder, const std::string& output, const ReportOptions& options) {

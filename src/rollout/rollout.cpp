@@ -218,7 +218,7 @@ std::vector<SplitTask> plan_splits(const DataFile& data, const RolloutOptions& o
   if (names.empty() && earlier)
     for (const RolloutSplit& split : earlier->splits) names.push_back(split.name);
   else if (names.empty())
-    for (const char* name : {"test", "ood"})
+    for (const char* name : {"test", "ood", "statistics"})
       if (data.has(name)) names.push_back(name);
   if (names.empty()) throw UsageError("{}: has neither a test nor an ood split to roll out", data.path());
   std::vector<SplitTask> tasks;
