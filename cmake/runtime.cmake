@@ -6,18 +6,21 @@ set(runtime_sources
   src/io/atomic_file.cpp src/io/input_file.cpp src/io/safetensors.cpp src/io/safetensors_header.cpp
   src/network/shape.cpp src/network/model.cpp src/network/model_metadata.cpp src/network/normaliser.cpp
   src/network/cpu/step.cpp src/network/cpu/step_kernels.cpp
+  src/network/derivative/program.cpp src/network/derivative/kernels.cpp src/network/derivative/step_derivative.cpp
   src/base/hold.cpp
-  src/runtime/c_api.cpp src/runtime/runtime_model.cpp src/runtime/runtime_state.cpp)
+  src/runtime/c_api.cpp src/runtime/c_derivatives.cpp src/runtime/runtime_model.cpp src/runtime/runtime_state.cpp src/runtime/runtime_tape.cpp)
 list(TRANSFORM runtime_sources PREPEND ${PROJECT_SOURCE_DIR}/)
 # Of each kind of layer what it says about itself, and its steps.
-file(GLOB kinds CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/src/network/kinds/*/layer.cpp)
+file(GLOB kinds CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/src/network/kinds/*/layer.cpp
+     ${PROJECT_SOURCE_DIR}/src/network/kinds/*/derivative.cpp)
 file(GLOB kind_steps CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/src/network/kinds/*/cpu/step.cpp)
 list(APPEND runtime_sources ${kinds} ${kind_steps})
 
 add_library(mac_runtime_objects OBJECT ${runtime_sources})
 # fmt is used as headers only, compiled in every file that includes it: the files are joined into one. Not so the kernels,
 # which include themselves once for each instruction set.
-set_source_files_properties(${PROJECT_SOURCE_DIR}/src/network/cpu/step_kernels.cpp ${kind_steps} PROPERTIES
+set_source_files_properties(${PROJECT_SOURCE_DIR}/src/network/cpu/step_kernels.cpp
+  ${PROJECT_SOURCE_DIR}/src/network/derivative/kernels.cpp ${kind_steps} PROPERTIES
   SKIP_UNITY_BUILD_INCLUSION ON)
 set_target_properties(mac_runtime_objects PROPERTIES
   UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE 0 CXX_VISIBILITY_PRESET hidden VISIBILITY_INLINES_HIDDEN ON)

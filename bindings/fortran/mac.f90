@@ -71,10 +71,34 @@ module mac
     generic :: step => step_double, step_float, step_column_double, step_column_float
     procedure, private :: closure_at_columns, closure_at_column
     generic :: closure_at => closure_at_columns, closure_at_column
+    procedure :: memory_size => state_memory_size
+    procedure :: get_memory => state_get_memory
+    procedure :: set_memory => state_set_memory
+    procedure :: step_tangent => state_step_tangent
+    procedure :: step_adjoint => state_step_adjoint
+    procedure :: step_jacobian => state_step_jacobian
     procedure, private :: state_assign
     generic :: assignment(=) => state_assign
     final :: state_finalise
   end type mac_state
+
+  !> Steps of a state, recorded for derivatives along the window afterwards.
+  type, public :: mac_tape
+    private
+    type(c_ptr) :: handle = c_null_ptr
+    integer :: n_inputs = 0, n_outputs = 0, n_columns = 0, n_memory = 0
+  contains
+    procedure :: create => tape_create
+    procedure :: free => tape_free
+    procedure :: clear => tape_clear
+    procedure :: steps => tape_steps
+    procedure :: step => tape_step
+    procedure :: tangent => tape_tangent
+    procedure :: adjoint => tape_adjoint
+    procedure, private :: tape_assign
+    generic :: assignment(=) => tape_assign
+    final :: tape_finalise
+  end type mac_tape
 
   interface stride
     procedure :: stride_double, stride_float
@@ -487,6 +511,201 @@ contains
     call self%closure_at_columns(hold, fraction, closure_column, stat, errmsg)
   end subroutine closure_at_column
 
+  ! ---- Derivatives ----
+  !
+  ! A step maps (y, memory) to (closure, memory after it). Its tangent maps (dy, dmemory) the same way, its adjoint,
+  ! the transpose, maps (gclosure, gmemory) back to (gy, gmemory). Memories are (memory_size, columns), contiguous,
+  ! and are replaced; other arrays are those of step.
+
+  !> Numbers in the memory of a column.
+  pure integer function state_memory_size(self)
+    class(mac_state), intent(in) :: self
+    state_memory_size = int(c_state_memory_size(self%handle))
+  end function state_memory_size
+
+  subroutine state_get_memory(self, memory, stat, errmsg)
+    class(mac_state), intent(in) :: self
+    real(real64), contiguous, intent(inout) :: memory(:, :)
+    integer, intent(out), optional :: stat
+    character(*), intent(inout), optional :: errmsg
+    type(c_error) :: error
+    integer(c_int) :: status
+    call check_shape("memory", self, shape(memory), self%memory_size(), status, error)
+    if (status == mac_ok) status = c_state_get_memory(self%handle, memory, error)
+    call conclude(status, error, stat, errmsg)
+  end subroutine state_get_memory
+
+  subroutine state_set_memory(self, memory, stat, errmsg)
+    class(mac_state), intent(inout) :: self
+    real(real64), contiguous, intent(in) :: memory(:, :)
+    integer, intent(out), optional :: stat
+    character(*), intent(inout), optional :: errmsg
+    type(c_error) :: error
+    integer(c_int) :: status
+    call check_shape("memory", self, shape(memory), self%memory_size(), status, error)
+    if (status == mac_ok) status = c_state_set_memory(self%handle, memory, error)
+    call conclude(status, error, stat, errmsg)
+  end subroutine state_set_memory
+
+  !> About the step that would come next at y. dy must lie as y does: the same strides.
+  subroutine state_step_tangent(self, y, dy, dmemory, dclosure, stat, errmsg)
+    class(mac_state), intent(inout) :: self
+    real(real64), target, intent(in) :: y(:, :), dy(:, :)
+    real(real64), contiguous, intent(inout) :: dmemory(:, :)
+    real(real64), target, intent(inout) :: dclosure(:, :)
+    integer, intent(out), optional :: stat
+    character(*), intent(inout), optional :: errmsg
+    type(c_error) :: error
+    integer(c_int) :: status
+    call check_shape("y", self, shape(y), self%n_inputs, status, error)
+    if (status == mac_ok) call check_shape("dy", self, shape(dy), self%n_inputs, status, error)
+    if (status == mac_ok) call check_shape("dmemory", self, shape(dmemory), self%memory_size(), status, error)
+    if (status == mac_ok) call check_shape("dclosure", self, shape(dclosure), self%n_outputs, status, error)
+    if (status == mac_ok) call check_strides("dy", y, dy, status, error)
+    if (status == mac_ok) status = c_step_tangent(self%handle, c_loc(y(1, 1)), c_loc(dy(1, 1)), stride(y, 1), &
+        stride(y, 2), dmemory, c_loc(dclosure(1, 1)), stride(dclosure, 1), stride(dclosure, 2), error)
+    call conclude(status, error, stat, errmsg)
+  end subroutine state_step_tangent
+
+  !> The transpose. gy must lie as y does.
+  subroutine state_step_adjoint(self, y, gclosure, gmemory, gy, stat, errmsg)
+    class(mac_state), intent(inout) :: self
+    real(real64), target, intent(in) :: y(:, :), gclosure(:, :)
+    real(real64), contiguous, intent(inout) :: gmemory(:, :)
+    real(real64), target, intent(inout) :: gy(:, :)
+    integer, intent(out), optional :: stat
+    character(*), intent(inout), optional :: errmsg
+    type(c_error) :: error
+    integer(c_int) :: status
+    call check_shape("y", self, shape(y), self%n_inputs, status, error)
+    if (status == mac_ok) call check_shape("gclosure", self, shape(gclosure), self%n_outputs, status, error)
+    if (status == mac_ok) call check_shape("gmemory", self, shape(gmemory), self%memory_size(), status, error)
+    if (status == mac_ok) call check_shape("gy", self, shape(gy), self%n_inputs, status, error)
+    if (status == mac_ok) call check_strides("gy", y, gy, status, error)
+    if (status == mac_ok) status = c_step_adjoint(self%handle, c_loc(y(1, 1)), c_loc(gclosure(1, 1)), &
+        stride(gclosure, 1), stride(gclosure, 2), gmemory, c_loc(gy(1, 1)), stride(y, 1), stride(y, 2), error)
+    call conclude(status, error, stat, errmsg)
+  end subroutine state_step_adjoint
+
+  !> jacobian(i, o, j) = d closure(o, j) / d y(i, j)
+  subroutine state_step_jacobian(self, y, jacobian, stat, errmsg)
+    class(mac_state), intent(inout) :: self
+    real(real64), contiguous, intent(in) :: y(:, :)
+    real(real64), contiguous, intent(inout) :: jacobian(:, :, :)
+    integer, intent(out), optional :: stat
+    character(*), intent(inout), optional :: errmsg
+    type(c_error) :: error
+    integer(c_int) :: status
+    call check_shape("y", self, shape(y), self%n_inputs, status, error)
+    if (status == mac_ok) call check_shape("jacobian", self, [size(jacobian, 1)*size(jacobian, 2), &
+                                            size(jacobian, 3)], self%n_inputs*self%n_outputs, status, error)
+    if (status == mac_ok) status = c_step_jacobian(self%handle, y, jacobian, error)
+    call conclude(status, error, stat, errmsg)
+  end subroutine state_step_jacobian
+
+  !> Room for `steps` steps of a state like this one.
+  subroutine tape_create(self, model, columns, steps, stat, errmsg)
+    class(mac_tape), intent(inout) :: self
+    type(mac_model), intent(in) :: model
+    integer, intent(in) :: columns, steps
+    integer, intent(out), optional :: stat
+    character(*), intent(inout), optional :: errmsg
+    type(c_error) :: error
+    type(c_ptr) :: created
+    integer(c_int) :: status
+    created = c_null_ptr
+    status = c_tape_create(model%handle, int(max(columns, 0), c_size_t), int(max(steps, 0), c_size_t), created, error)
+    if (status == mac_ok) then
+      call self%free()
+      self%handle = created
+      self%n_inputs = model%inputs()
+      self%n_outputs = model%outputs()
+      self%n_columns = columns
+    end if
+    call conclude(status, error, stat, errmsg)
+  end subroutine tape_create
+
+  subroutine tape_free(self)
+    class(mac_tape), intent(inout) :: self
+    call c_tape_free(self%handle)
+    self%handle = c_null_ptr
+  end subroutine tape_free
+
+  subroutine tape_finalise(self)
+    type(mac_tape), intent(inout) :: self
+    call self%free()
+  end subroutine tape_finalise
+
+  !> A record cannot be copied.
+  subroutine tape_assign(self, other)
+    class(mac_tape), intent(inout) :: self
+    class(mac_tape), intent(in) :: other
+    if (c_associated(other%handle)) error stop "mac: a tape cannot be assigned"
+    call self%free()
+  end subroutine tape_assign
+
+  subroutine tape_clear(self)
+    class(mac_tape), intent(inout) :: self
+    call c_tape_clear(self%handle)
+  end subroutine tape_clear
+
+  pure integer function tape_steps(self)
+    class(mac_tape), intent(in) :: self
+    tape_steps = int(c_tape_steps(self%handle))
+  end function tape_steps
+
+  !> state%step(y, closure), recorded.
+  subroutine tape_step(self, state, y, closure, stat, errmsg)
+    class(mac_tape), intent(inout) :: self
+    class(mac_state), intent(inout) :: state
+    real(real64), target, intent(in) :: y(:, :)
+    real(real64), target, intent(inout) :: closure(:, :)
+    integer, intent(out), optional :: stat
+    character(*), intent(inout), optional :: errmsg
+    type(c_error) :: error
+    integer(c_int) :: status
+    call check_shape("y", state, shape(y), self%n_inputs, status, error)
+    if (status == mac_ok) call check_shape("closure", state, shape(closure), self%n_outputs, status, error)
+    if (status == mac_ok) status = c_tape_step(self%handle, state%handle, c_loc(y(1, 1)), stride(y, 1), &
+        stride(y, 2), c_loc(closure(1, 1)), stride(closure, 1), stride(closure, 2), error)
+    if (status == mac_ok) self%n_memory = state%memory_size()
+    call conclude(status, error, stat, errmsg)
+  end subroutine tape_step
+
+  !> Of recorded step number `step`, from 1.
+  subroutine tape_tangent(self, step, dy, dmemory, dclosure, stat, errmsg)
+    class(mac_tape), intent(inout) :: self
+    integer, intent(in) :: step
+    real(real64), target, intent(in) :: dy(:, :)
+    real(real64), contiguous, intent(inout) :: dmemory(:, :)
+    real(real64), target, intent(inout) :: dclosure(:, :)
+    integer, intent(out), optional :: stat
+    character(*), intent(inout), optional :: errmsg
+    type(c_error) :: error
+    integer(c_int) :: status
+    call check_tape(self, step, shape(dy), shape(dmemory), shape(dclosure), status, error)
+    if (status == mac_ok) status = c_tape_tangent(self%handle, int(step - 1, c_size_t), c_loc(dy(1, 1)), &
+        stride(dy, 1), stride(dy, 2), dmemory, c_loc(dclosure(1, 1)), stride(dclosure, 1), stride(dclosure, 2), error)
+    call conclude(status, error, stat, errmsg)
+  end subroutine tape_tangent
+
+  !> The transpose.
+  subroutine tape_adjoint(self, step, gclosure, gmemory, gy, stat, errmsg)
+    class(mac_tape), intent(inout) :: self
+    integer, intent(in) :: step
+    real(real64), target, intent(in) :: gclosure(:, :)
+    real(real64), contiguous, intent(inout) :: gmemory(:, :)
+    real(real64), target, intent(inout) :: gy(:, :)
+    integer, intent(out), optional :: stat
+    character(*), intent(inout), optional :: errmsg
+    type(c_error) :: error
+    integer(c_int) :: status
+    call check_tape(self, step, shape(gy), shape(gmemory), shape(gclosure), status, error)
+    if (status == mac_ok) status = c_tape_adjoint(self%handle, int(step - 1, c_size_t), c_loc(gclosure(1, 1)), &
+        stride(gclosure, 1), stride(gclosure, 2), gmemory, c_loc(gy(1, 1)), stride(gy, 1), stride(gy, 2), error)
+    call conclude(status, error, stat, errmsg)
+  end subroutine tape_adjoint
+
   ! ---- Helpers ----
 
   !> Elements between neighbours along a dimension of an array section.
@@ -523,24 +742,58 @@ contains
     character(200) :: sentence
     status = mac_ok
     if (.not. c_associated(state%handle)) then
-      call set_error("the state has not been created")
+      call set_error("the state has not been created", status, error)
     else if (any(extents /= [components, state%columns()])) then
       write (sentence, "(a, ' has the shape (', i0, ', ', i0, '): expected (', i0, ', ', i0, ')')") &
         name, extents, components, state%columns()
-      call set_error(trim(sentence))
+      call set_error(trim(sentence), status, error)
     end if
-  contains
-    subroutine set_error(text)
-      character(*), intent(in) :: text
-      integer :: i
-      status = mac_invalid_argument
-      error%code = status
-      do i = 1, len(text)
-        error%message(i) = text(i:i)
-      end do
-      error%message(len(text) + 1) = c_null_char
-    end subroutine set_error
   end subroutine check_shape
+
+  !> Two arrays must have the same strides.
+  subroutine check_strides(name, y, other, status, error)
+    character(*), intent(in) :: name
+    real(real64), target, intent(in) :: y(:, :), other(:, :)
+    integer(c_int), intent(out) :: status
+    type(c_error), intent(inout) :: error
+    status = mac_ok
+    if (stride(y, 1) /= stride(other, 1) .or. stride(y, 2) /= stride(other, 2)) &
+      call set_error(name//" does not lie in memory as y does: expected the same strides", status, error)
+  end subroutine check_strides
+
+  !> Arrays of a tape: (inputs, columns), (memory_size, columns), (outputs, columns).
+  subroutine check_tape(tape, step, of_y, of_memory, of_closure, status, error)
+    class(mac_tape), intent(in) :: tape
+    integer, intent(in) :: step, of_y(2), of_memory(2), of_closure(2)
+    integer(c_int), intent(out) :: status
+    type(c_error), intent(inout) :: error
+    character(200) :: sentence
+    status = mac_ok
+    if (step < 1 .or. step > tape%steps()) then
+      write (sentence, "('step ', i0, ' is not on the tape, which has ', i0)") step, tape%steps()
+      call set_error(trim(sentence), status, error)
+    else if (any([of_y, of_memory, of_closure] /= [tape%n_inputs, tape%n_columns, tape%n_memory, tape%n_columns, &
+                                                   tape%n_outputs, tape%n_columns])) then
+      write (sentence, "('arrays like y, memory and closure have the shapes (', i0, ', ', i0, '), (', i0, ', ', i0, " &
+             //"'), (', i0, ', ', i0, '): expected (', i0, ', ', i0, '), (', i0, ', ', i0, '), (', i0, ', ', i0, ')')") &
+        of_y, of_memory, of_closure, tape%n_inputs, tape%n_columns, tape%n_memory, tape%n_columns, tape%n_outputs, &
+        tape%n_columns
+      call set_error(trim(sentence), status, error)
+    end if
+  end subroutine check_tape
+
+  subroutine set_error(text, status, error)
+    character(*), intent(in) :: text
+    integer(c_int), intent(out) :: status
+    type(c_error), intent(inout) :: error
+    integer :: i
+    status = mac_invalid_argument
+    error%code = status
+    do i = 1, len(text)
+      error%message(i) = text(i:i)
+    end do
+    error%message(len(text) + 1) = c_null_char
+  end subroutine set_error
 
   !> Hands a failure to the caller, or stops where the caller does not want to know.
   subroutine conclude(status, error, stat, errmsg)

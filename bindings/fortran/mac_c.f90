@@ -242,6 +242,100 @@ module mac_c
       type(c_error), intent(inout) :: error
       integer(c_int) :: status
     end function
+    pure function c_state_memory_size(state) bind(c, name="mac_state_memory_size") result(count)
+      import :: c_ptr, c_size_t
+      type(c_ptr), value :: state
+      integer(c_size_t) :: count
+    end function
+    function c_state_get_memory(state, memory, error) bind(c, name="mac_state_get_memory") result(status)
+      import :: c_ptr, c_int, c_double, c_error
+      type(c_ptr), value :: state
+      real(c_double), intent(inout) :: memory(*)
+      type(c_error), intent(inout) :: error
+      integer(c_int) :: status
+    end function
+    function c_state_set_memory(state, memory, error) bind(c, name="mac_state_set_memory") result(status)
+      import :: c_ptr, c_int, c_double, c_error
+      type(c_ptr), value :: state
+      real(c_double), intent(in) :: memory(*)
+      type(c_error), intent(inout) :: error
+      integer(c_int) :: status
+    end function
+    function c_step_tangent(state, y, dy, y_component, y_column, dmemory, dclosure, closure_component, &
+        closure_column, error) bind(c, name="mac_step_tangent_strided") result(status)
+      import :: c_ptr, c_int, c_double, c_ptrdiff_t, c_error
+      type(c_ptr), value :: state, y, dy, dclosure
+      integer(c_ptrdiff_t), value :: y_component, y_column, closure_component, closure_column
+      real(c_double), intent(inout) :: dmemory(*)
+      type(c_error), intent(inout) :: error
+      integer(c_int) :: status
+    end function
+    function c_step_adjoint(state, y, gclosure, closure_component, closure_column, gmemory, gy, y_component, &
+        y_column, error) bind(c, name="mac_step_adjoint_strided") result(status)
+      import :: c_ptr, c_int, c_double, c_ptrdiff_t, c_error
+      type(c_ptr), value :: state, y, gclosure, gy
+      integer(c_ptrdiff_t), value :: y_component, y_column, closure_component, closure_column
+      real(c_double), intent(inout) :: gmemory(*)
+      type(c_error), intent(inout) :: error
+      integer(c_int) :: status
+    end function
+    function c_step_jacobian(state, y, jacobian, error) bind(c, name="mac_step_jacobian") result(status)
+      import :: c_ptr, c_int, c_double, c_error
+      type(c_ptr), value :: state
+      real(c_double), intent(in) :: y(*)
+      real(c_double), intent(inout) :: jacobian(*)
+      type(c_error), intent(inout) :: error
+      integer(c_int) :: status
+    end function
+    function c_tape_create(model, columns, steps, tape, error) bind(c, name="mac_tape_create") result(status)
+      import :: c_ptr, c_int, c_size_t, c_error
+      type(c_ptr), value :: model
+      integer(c_size_t), value :: columns, steps
+      type(c_ptr), intent(inout) :: tape
+      type(c_error), intent(inout) :: error
+      integer(c_int) :: status
+    end function
+    subroutine c_tape_free(tape) bind(c, name="mac_tape_free")
+      import :: c_ptr
+      type(c_ptr), value :: tape
+    end subroutine
+    subroutine c_tape_clear(tape) bind(c, name="mac_tape_clear")
+      import :: c_ptr
+      type(c_ptr), value :: tape
+    end subroutine
+    pure function c_tape_steps(tape) bind(c, name="mac_tape_steps") result(count)
+      import :: c_ptr, c_size_t
+      type(c_ptr), value :: tape
+      integer(c_size_t) :: count
+    end function
+    function c_tape_step(tape, state, y, y_component, y_column, closure, closure_component, closure_column, error) &
+        bind(c, name="mac_tape_step_strided") result(status)
+      import :: c_ptr, c_int, c_ptrdiff_t, c_error
+      type(c_ptr), value :: tape, state, y, closure
+      integer(c_ptrdiff_t), value :: y_component, y_column, closure_component, closure_column
+      type(c_error), intent(inout) :: error
+      integer(c_int) :: status
+    end function
+    function c_tape_tangent(tape, step, dy, y_component, y_column, dmemory, dclosure, closure_component, &
+        closure_column, error) bind(c, name="mac_tape_tangent_strided") result(status)
+      import :: c_ptr, c_int, c_double, c_size_t, c_ptrdiff_t, c_error
+      type(c_ptr), value :: tape, dy, dclosure
+      integer(c_size_t), value :: step
+      integer(c_ptrdiff_t), value :: y_component, y_column, closure_component, closure_column
+      real(c_double), intent(inout) :: dmemory(*)
+      type(c_error), intent(inout) :: error
+      integer(c_int) :: status
+    end function
+    function c_tape_adjoint(tape, step, gclosure, closure_component, closure_column, gmemory, gy, y_component, &
+        y_column, error) bind(c, name="mac_tape_adjoint_strided") result(status)
+      import :: c_ptr, c_int, c_double, c_size_t, c_ptrdiff_t, c_error
+      type(c_ptr), value :: tape, gclosure, gy
+      integer(c_size_t), value :: step
+      integer(c_ptrdiff_t), value :: y_component, y_column, closure_component, closure_column
+      real(c_double), intent(inout) :: gmemory(*)
+      type(c_error), intent(inout) :: error
+      integer(c_int) :: status
+    end function
     pure function c_strlen(text) bind(c, name="strlen") result(length)
       import :: c_ptr, c_size_t
       type(c_ptr), value :: text

@@ -28,6 +28,7 @@ extern "C" {
 
 typedef struct mac_model mac_model;
 typedef struct mac_state mac_state;
+typedef struct mac_tape mac_tape;
 
 typedef enum mac_status {
   MAC_OK = 0,
@@ -166,6 +167,68 @@ MAC_API mac_status mac_closure_at(const mac_state* state, mac_hold hold, double 
 MAC_API mac_status mac_closure_at_strided(const mac_state* state, mac_hold hold, double fraction,
                                           double* closure, ptrdiff_t closure_component,
                                           ptrdiff_t closure_column, mac_error* error);
+
+/* ---- Derivatives ----
+ *
+ * A step maps (y, memory) to (closure, next memory). Its tangent maps a direction (dy, dmemory) to
+ * (dclosure, dnext); its adjoint, the transpose, maps (gclosure, gnext) back to (gy, gmemory): the gradient of
+ * whatever gclosure and gnext are the gradients of. They are computed in double precision, also for a network
+ * that steps in float32. Memories are (columns, mac_state_memory_size), row-major; they are replaced in place.
+ * Other arrays are (columns, inputs) and (columns, outputs), in physical units; those that come out are
+ * overwritten, and may be those that go in. */
+
+/* Numbers in the memory of a column; 0 for null, and for a network without one. */
+MAC_API size_t mac_state_memory_size(const mac_state* state);
+/* The memory as numbers, (columns, memory_size), to be changed by whoever estimates it. Setting it leaves steps
+ * and predictions as they are. */
+MAC_API mac_status mac_state_get_memory(const mac_state* state, double* memory, mac_error* error);
+MAC_API mac_status mac_state_set_memory(mac_state* state, const double* memory, mac_error* error);
+
+/* About the step that mac_step would take from `state` at y; the state does not change. The first call on a
+ * state allocates, later ones do not. */
+MAC_API mac_status mac_step_tangent(mac_state* state, const double* y, const double* dy, double* dmemory,
+                                    double* dclosure, mac_error* error);
+MAC_API mac_status mac_step_adjoint(mac_state* state, const double* y, const double* gclosure,
+                                    double* gmemory, double* gy, mac_error* error);
+/* dclosure/dy of every column, (columns, outputs, inputs). */
+MAC_API mac_status mac_step_jacobian(mac_state* state, const double* y, double* jacobian, mac_error* error);
+/* Strides as those of mac_step_strided: dy and gy have those of y, dclosure and gclosure those of a closure. */
+MAC_API mac_status mac_step_tangent_strided(mac_state* state, const double* y, const double* dy,
+                                            ptrdiff_t y_component, ptrdiff_t y_column, double* dmemory,
+                                            double* dclosure, ptrdiff_t closure_component,
+                                            ptrdiff_t closure_column, mac_error* error);
+MAC_API mac_status mac_step_adjoint_strided(mac_state* state, const double* y, const double* gclosure,
+                                            ptrdiff_t closure_component, ptrdiff_t closure_column,
+                                            double* gmemory, double* gy, ptrdiff_t y_component,
+                                            ptrdiff_t y_column, mac_error* error);
+
+/* A tape remembers where up to `steps` steps started from, for derivatives along the window afterwards:
+ * tangents from step 0 on, adjoints from the last one back. It belongs to one thread at a time. */
+MAC_API mac_status mac_tape_create(const mac_model* model, size_t columns, size_t steps, mac_tape** tape,
+                                   mac_error* error);
+MAC_API void mac_tape_free(mac_tape* tape);          /* null is allowed */
+MAC_API void mac_tape_clear(mac_tape* tape);         /* of all steps; null is allowed */
+MAC_API size_t mac_tape_steps(const mac_tape* tape); /* recorded so far; 0 for null */
+/* mac_step, recorded. */
+MAC_API mac_status mac_tape_step(mac_tape* tape, mac_state* state, const double* y, double* closure,
+                                 mac_error* error);
+MAC_API mac_status mac_tape_step_strided(mac_tape* tape, mac_state* state, const double* y,
+                                         ptrdiff_t y_component, ptrdiff_t y_column, double* closure,
+                                         ptrdiff_t closure_component, ptrdiff_t closure_column,
+                                         mac_error* error);
+/* Of recorded step number `step`, from 0. */
+MAC_API mac_status mac_tape_tangent(mac_tape* tape, size_t step, const double* dy, double* dmemory,
+                                    double* dclosure, mac_error* error);
+MAC_API mac_status mac_tape_adjoint(mac_tape* tape, size_t step, const double* gclosure, double* gmemory,
+                                    double* gy, mac_error* error);
+MAC_API mac_status mac_tape_tangent_strided(mac_tape* tape, size_t step, const double* dy,
+                                            ptrdiff_t y_component, ptrdiff_t y_column, double* dmemory,
+                                            double* dclosure, ptrdiff_t closure_component,
+                                            ptrdiff_t closure_column, mac_error* error);
+MAC_API mac_status mac_tape_adjoint_strided(mac_tape* tape, size_t step, const double* gclosure,
+                                            ptrdiff_t closure_component, ptrdiff_t closure_column,
+                                            double* gmemory, double* gy, ptrdiff_t y_component,
+                                            ptrdiff_t y_column, mac_error* error);
 
 #ifdef __cplusplus
 }

@@ -61,6 +61,7 @@ inline void expect_size(std::string_view what, std::size_t size, std::size_t exp
 struct Close {
   void operator()(mac_model* model) const { mac_model_close(model); }
   void operator()(mac_state* state) const { mac_state_free(state); }
+  void operator()(mac_tape* tape) const { mac_tape_free(tape); }
 };
 
 }  // namespace detail
@@ -261,6 +262,43 @@ class State {
                  to.data(), to.size());
   }
 
+  // Derivatives of a step (mac/mac.h). Memories are (columns, memory_size) and are replaced in place; other
+  // arrays are (columns, inputs) and (columns, outputs).
+
+  /// Numbers in the memory of a column.
+  std::size_t memory_size() const { return mac_state_memory_size(get()); }
+  std::vector<double> memory() const {
+    std::vector<double> numbers(columns() * memory_size());
+    detail::call(mac_state_get_memory, static_cast<const mac_state*>(get()), numbers.data());
+    return numbers;
+  }
+  void set_memory(std::span<const double> memory) {
+    detail::expect_size("memory", memory.size(), columns() * memory_size());
+    detail::call(mac_state_set_memory, get(), memory.data());
+  }
+  /// About the step that would come next at y: (dy, dmemory) -> (dclosure, dmemory after it)
+  void step_tangent(std::span<const double> y, std::span<const double> dy, std::span<double> dmemory,
+                    std::span<double> dclosure) {
+    check(y.size(), dclosure.size());
+    detail::expect_size("dy", dy.size(), y.size());
+    detail::expect_size("dmemory", dmemory.size(), columns() * memory_size());
+    detail::call(mac_step_tangent, get(), y.data(), dy.data(), dmemory.data(), dclosure.data());
+  }
+  /// The transpose: (gclosure, gmemory after the step) -> (gy, gmemory before it)
+  void step_adjoint(std::span<const double> y, std::span<const double> gclosure, std::span<double> gmemory,
+                    std::span<double> gy) {
+    check(y.size(), gclosure.size());
+    detail::expect_size("gy", gy.size(), y.size());
+    detail::expect_size("gmemory", gmemory.size(), columns() * memory_size());
+    detail::call(mac_step_adjoint, get(), y.data(), gclosure.data(), gmemory.data(), gy.data());
+  }
+  /// dclosure/dy, (columns, outputs, inputs)
+  void step_jacobian(std::span<const double> y, std::span<double> jacobian) {
+    detail::expect_size("y", y.size(), columns() * inputs_);
+    detail::expect_size("jacobian", jacobian.size(), columns() * outputs_ * inputs_);
+    detail::call(mac_step_jacobian, get(), y.data(), jacobian.data());
+  }
+
   mac_state* get() const { return handle_.get(); }
 
  private:
@@ -274,6 +312,51 @@ class State {
 };
 
 inline State Model::state(std::size_t columns) const { return State(*this, columns); }
+
+/// Steps of a state, recorded for derivatives along the window afterwards; arrays as those of State.
+class Tape {
+ public:
+  /// Room for `steps` steps of `columns` columns.
+  Tape(const Model& model, std::size_t columns, std::size_t steps)
+      : y_size_(columns * model.inputs()), closure_size_(columns * model.outputs()) {
+    mac_tape* created = nullptr;
+    detail::call(mac_tape_create, model.get(), columns, steps, &created);
+    handle_.reset(created);
+  }
+
+  std::size_t steps() const { return mac_tape_steps(handle_.get()); }
+  void clear() { mac_tape_clear(handle_.get()); }
+
+  /// state.step(y, closure), recorded.
+  void step(State& state, std::span<const double> y, std::span<double> closure) {
+    check(y.size(), closure.size());
+    memory_size_ = state.columns() * state.memory_size();
+    detail::call(mac_tape_step, handle_.get(), state.get(), y.data(), closure.data());
+  }
+  /// Of recorded step number `step`, from 0: (dy, dmemory) -> (dclosure, dmemory after it)
+  void tangent(std::size_t step, std::span<const double> dy, std::span<double> dmemory,
+               std::span<double> dclosure) {
+    check(dy.size(), dclosure.size());
+    detail::expect_size("dmemory", dmemory.size(), memory_size_);
+    detail::call(mac_tape_tangent, handle_.get(), step, dy.data(), dmemory.data(), dclosure.data());
+  }
+  /// The transpose: (gclosure, gmemory after the step) -> (gy, gmemory before it)
+  void adjoint(std::size_t step, std::span<const double> gclosure, std::span<double> gmemory,
+               std::span<double> gy) {
+    check(gy.size(), gclosure.size());
+    detail::expect_size("gmemory", gmemory.size(), memory_size_);
+    detail::call(mac_tape_adjoint, handle_.get(), step, gclosure.data(), gmemory.data(), gy.data());
+  }
+
+ private:
+  void check(std::size_t y_size, std::size_t closure_size) const {
+    detail::expect_size("an array like y", y_size, y_size_);
+    detail::expect_size("an array like the closure", closure_size, closure_size_);
+  }
+
+  std::size_t y_size_, closure_size_, memory_size_ = 0;
+  std::unique_ptr<mac_tape, detail::Close> handle_;
+};
 
 /// How a Coupling couples; what is left empty is as the model says.
 struct CouplingOptions {

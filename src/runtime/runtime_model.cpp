@@ -43,8 +43,16 @@ RuntimeModel::RuntimeModel(const Safetensors& tensors, std::optional<Precision> 
       metadata(tensors.metadata()),
       id(identity(model)),
       parameters(model.parameters.size()),
-      engine(make_engine(model, precision.value_or(model.precision()))) {
-  model.parameters = {};  // packed by now
+      engine(make_engine(model, precision.value_or(model.precision()))) {}
+
+const derivative::StepDerivative& RuntimeModel::derivative() const {
+  std::call_once(derivative_made_, [&] {
+    std::vector<double> weights = model.parameters;
+    if (precision() == Precision::float32)
+      for (double& weight : weights) weight = static_cast<float>(weight);
+    derivative_.emplace(model.shape, weights);
+  });
+  return *derivative_;
 }
 
 std::string describe_component(std::size_t component, const std::vector<std::string>& names) {

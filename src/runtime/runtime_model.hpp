@@ -5,10 +5,12 @@
 #include <mac/model.hpp>
 #include <mac/precision.hpp>
 #include <map>
+#include <mutex>
 #include <optional>
 #include <string>
 #include <variant>
 
+#include "network/derivative/step_derivative.hpp"
 #include "network/normaliser.hpp"
 
 namespace mac {
@@ -27,6 +29,12 @@ struct RuntimeModel {
   /// In the precision of the file, unless another one is given.
   RuntimeModel(const Safetensors& file, std::optional<Precision> precision);
   Precision precision() const { return static_cast<Precision>(engine.index()); }
+  /// Of the network with the weights it steps with; made when first asked for, on whatever thread.
+  const derivative::StepDerivative& derivative() const;
+
+ private:
+  mutable std::once_flag derivative_made_;
+  mutable std::optional<derivative::StepDerivative> derivative_;
 };
 
 /// "component 2 (phi3)", the name where there is one.

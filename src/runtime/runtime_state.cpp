@@ -66,6 +66,21 @@ class StateOf final : public RuntimeState {
   void step(const Field<const double>& y, const Field<double>& closure) override { advance(y, closure); }
   void step(const Field<const float>& y, const Field<float>& closure) override { advance(y, closure); }
 
+  void point(const Field<const double>& y, double* x, double* memory) override {
+    if (!network_.take(y)) refuse_input(y);
+    std::ranges::copy(network_.input(), x);
+    get_memory(memory);
+  }
+  void get_memory(double* memory) const override { std::ranges::copy(memory_, memory); }
+  void set_memory(const double* memory) override {
+    for (std::size_t i = 0; i < memory_.size(); ++i)
+      if (!std::isfinite(static_cast<T>(memory[i])))
+        throw NotFinite("the memory is {} in column {}, number {}", memory[i], i / engine_.state_size(),
+                        i % engine_.state_size());
+    std::transform(memory, memory + memory_.size(), memory_.begin(),
+                   [](double number) { return static_cast<T>(number); });
+  }
+
  protected:
   std::span<std::byte> memory(std::size_t column) override {
     const std::size_t size = engine_.state_size();

@@ -36,6 +36,7 @@ class RuntimeState {
   virtual ~RuntimeState() = default;
 
   const RuntimeModel& model() const { return *model_; }
+  const std::shared_ptr<const RuntimeModel>& shared_model() const { return model_; }
   std::size_t columns() const { return columns_; }
   /// Steps a column has taken since it was at rest; without a column those of the column with most.
   std::uint64_t steps(std::size_t column) const { return steps_[column]; }
@@ -43,6 +44,12 @@ class RuntimeState {
 
   virtual void step(const Field<const double>& y, const Field<double>& closure) = 0;
   virtual void step(const Field<const float>& y, const Field<float>& closure) = 0;
+  /// What the next step from y would start from: the network's input x (columns, inputs), normalised, and the
+  /// memory (columns, state_size).
+  virtual void point(const Field<const double>& y, double* x, double* memory) = 0;
+  /// The recurrent state as numbers, (columns, state_size).
+  virtual void get_memory(double* memory) const = 0;
+  virtual void set_memory(const double* memory) = 0;
   /// The closure at a fraction of the step that the last step() opened.
   void closure_at(Hold hold, double fraction, const Field<double>& out) const;
 

@@ -248,5 +248,39 @@ TEST_F(CppApi, SaysWhatWasWrong) {
   expect_error(MAC_INVALID_ARGUMENT, "model is null", [&] { model.state(); });
 }
 
+TEST(CppDerivatives, AdjointsAlongATapeAreTheTransposeOfTangents) {
+  const ScratchFolder folder;
+  const runtime::Model model(write_closure(folder, burgers_closure(LayerKind::mamba)));
+  constexpr std::size_t columns = 3, steps = 5;
+  runtime::State state = model.state(columns);
+  runtime::Tape tape(model, columns, steps);
+  const std::vector<double> y = random_inputs(steps + 2, columns, model.inputs());
+  const std::size_t n = columns * model.inputs();
+  const auto part = [&](std::size_t t) { return std::span(y).subspan(t * n, n); };
+  std::vector<double> out(n), dmemory(columns * state.memory_size(), 0.1), gmemory(dmemory.size(), 0.0);
+  const std::vector<double> first = dmemory;
+  for (std::size_t t = 0; t < steps; ++t) tape.step(state, part(t), out);
+  EXPECT_EQ(tape.steps(), steps);
+  double left = 0, right = 0;
+  for (std::size_t t = 0; t < steps; ++t) {
+    tape.tangent(t, part(steps), dmemory, out);
+    for (std::size_t i = 0; i < n; ++i) left += out[i] * part(steps + 1)[i];
+  }
+  for (std::size_t t = steps; t-- > 0;) {
+    tape.adjoint(t, part(steps + 1), gmemory, out);
+    for (std::size_t i = 0; i < n; ++i) right += out[i] * part(steps)[i];
+  }
+  for (std::size_t i = 0; i < first.size(); ++i) right += first[i] * gmemory[i];
+  EXPECT_NEAR(left, right, 1e-12 * (std::abs(left) + 1));
+
+  std::vector<double> memory = state.memory(), jacobian(columns * model.inputs() * model.outputs());
+  state.step_jacobian(part(0), jacobian);
+  memory[0] += 1;
+  state.set_memory(memory);
+  EXPECT_NE(state.memory()[0], memory[0] - 1);
+  EXPECT_THROW(state.set_memory(std::span(memory).first(1)), runtime::Error);
+  EXPECT_THROW(tape.tangent(0, part(0), std::span(dmemory).first(1), out), runtime::Error);
+}
+
 }  // namespace
 }  // namespace mac::test

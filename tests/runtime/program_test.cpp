@@ -69,6 +69,17 @@ TEST_F(Program, InFortranTakesSinglePrecision) {
   EXPECT_TRUE(closures("steps_fortran", "single") == raw(closure)) << "restarted at step " << stop_;
 }
 
+TEST_F(Program, InFortranHasDerivativesThatPassDotProductAndTaylorTests) {
+  if (!has_fortran()) GTEST_SKIP() << "there is no Fortran compiler";
+  for (const LayerKind kind : layer_kinds) {
+    const std::string path = write_closure(folder_, burgers_closure(kind), "of_kind.safetensors");
+    const ProgramResult result = run_command(program("derivatives_fortran") + " " + path + " 2>&1");
+    EXPECT_EQ(result.exit_code, 0) << to_string(kind) << ": " << result.output;
+    for (const char* line : {"dy does not lie in memory as y does", "step 9 is not on the tape, which has 8"})
+      EXPECT_NE(result.output.find(line), std::string::npos) << line << " is not in\n" << result.output;
+  }
+}
+
 TEST_F(Program, OnSixtyFourThreadsGivesTheSerialAnswer) {
   const ProgramResult result = run_command(program("threads") + " " + path_ + " 2>&1");
   EXPECT_EQ(result.exit_code, 0) << result.output;

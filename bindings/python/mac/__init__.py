@@ -13,7 +13,7 @@
 The reference page is docs/python.md.
 """
 
-from ._mac import Closure, Error, UsageError, __version__
+from ._mac import Closure, Error, Tape, UsageError, __version__
 from .coupling import ClosureWarning, Rollout, rollout
 from .data import DataSet, Split, read_data, write_data
 from .fitting import fit
@@ -43,6 +43,7 @@ __all__ = [
     "RunResult",
     "Split",
     "System",
+    "Tape",
     "TrainingResult",
     "UsageError",
     "__version__",

@@ -49,6 +49,7 @@ PYBIND11_MODULE(_mac, module) {
   module.attr("__version__") = mac::version();
   bind_errors(module);
   bind_closure(module);
+  bind_derivatives(module);
   bind_study(module);
   bind_rollout(module);
 }

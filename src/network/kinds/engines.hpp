@@ -36,7 +36,7 @@ class LayerEngines {
 };
 
 /// By a kind's own Activations<T> with reference_forward and reference_backward, Block<T> (of
-/// cpu/sequence_blocks.hpp) and onnx_step.
+/// cpu/sequence_blocks.hpp) and graph_step.
 template <class Sizes, template <class> class Activations, template <class> class Block>
 class LayerEnginesOf final : public LayerEngines {
  public:
@@ -62,7 +62,7 @@ class LayerEnginesOf final : public LayerEngines {
   }
   onnx::Value step(onnx::LayerGraph& graph, const NetworkShape& shape, const onnx::Value& u,
                    const std::string& prefix, onnx::Value& state) const override {
-    return onnx_step(graph, Sizes(shape), u, prefix, state);
+    return graph_step(graph, Sizes(shape), u, prefix, state);
   }
 };
 

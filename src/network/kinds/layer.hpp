@@ -3,8 +3,8 @@
 //   KIND/layer.hpp, layer.cpp   sizes, tensors and their first values, state, texts, packed weights: a Layer
 //   KIND/reference.hpp          the mathematics, in plain loops
 //   KIND/cpu/                   the same in vector lanes: step.cpp for one step, block.hpp for sequences
-//   KIND/onnx.hpp               the same as ONNX nodes
-//   KIND/engines.cpp            those three as LayerEngines (engines.hpp)
+//   KIND/graph.hpp              one step as operations of a graph: for ONNX, and for derivatives of a step
+//   KIND/engines.cpp            all but the steps as LayerEngines (engines.hpp)
 //   KIND/cuda/                  on the device, or a refusal (network/cuda/device_blocks.hpp)
 //
 // The engines ask a kind through these interfaces and know no kind by name. All functions of an interface are
@@ -30,6 +30,11 @@ class Packer;
 template <class T>
 class StepBlocks;
 }  // namespace cpu
+
+namespace derivative {
+class Program;
+struct Value;
+}  // namespace derivative
 
 /// Draws from a tensor's own stream, uniform in [low, high).
 using Uniform = std::function<double(double low, double high)>;
@@ -83,6 +88,12 @@ class Layer {
   virtual std::unique_ptr<cpu::StepBlocks<double>> pack(
       cpu::Packer<double>& packer, const NetworkShape& shape,
       std::span<const BlockParameters<const double>> weights) const = 0;
+
+  /// One step of a layer as operations of a derivative program. u (d_model) gives its output; `state` becomes
+  /// the next one. The names of the layer's weights begin with `prefix`.
+  virtual derivative::Value step(derivative::Program& program, const NetworkShape& shape,
+                                 const derivative::Value& u, const std::string& prefix,
+                                 derivative::Value& state) const = 0;
 };
 
 const Layer& layer_of(LayerKind kind);

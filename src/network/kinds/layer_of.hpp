@@ -2,6 +2,7 @@
 #pragma once
 
 #include "network/cpu/step_blocks.hpp"
+#include "network/derivative/program.hpp"
 #include "network/kinds/layer.hpp"
 
 namespace mac {
@@ -9,6 +10,7 @@ namespace mac {
 /// A kind's own Packed<T> has, beside the packed weights of a block,
 ///   Packed(packer, sizes, weights), with weights as the kind's view(sizes, first) gives them,
 ///   scratch_size(), and kernels(), those for this machine.
+/// Its graph_step (graph.hpp) is one step as operations of a graph.
 template <class Sizes, template <class> class Packed>
 class LayerOf : public Layer {
  public:
@@ -21,6 +23,10 @@ class LayerOf : public Layer {
       cpu::Packer<double>& packer, const NetworkShape& shape,
       std::span<const BlockParameters<const double>> weights) const override {
     return pack_all(packer, shape, weights);
+  }
+  derivative::Value step(derivative::Program& program, const NetworkShape& shape, const derivative::Value& u,
+                         const std::string& prefix, derivative::Value& state) const override {
+    return graph_step(program, Sizes(shape), u, prefix, state);
   }
 
  private:

@@ -9,6 +9,8 @@ namespace mac::onnx {
 
 class LayerGraph : public Graph {
  public:
+  using Value = onnx::Value;
+
   LayerGraph(const std::string& name, const Model& model)
       : Graph(name), layout_(model.shape), parameters_(parameters_as<float>(model)) {}
 
@@ -32,7 +34,13 @@ class LayerGraph : public Graph {
     if (!bias.empty()) inputs.push_back(weight(bias));
     return add("Gemm", inputs, {{"transB", std::int64_t{1}}});
   }
-  Value silu(const Value& x) { return add("Mul", {x, add("Sigmoid", {x})}); }
+  Value sigmoid(const Value& x) { return add("Sigmoid", {x}); }
+  Value tanh(const Value& x) { return add("Tanh", {x}); }
+  Value softplus(const Value& x) { return add("Softplus", {x}); }
+  Value plus(const Value& a, const Value& b) { return add("Add", {a, b}); }
+  Value minus(const Value& a, const Value& b) { return add("Sub", {a, b}); }
+  Value times(const Value& a, const Value& b) { return add("Mul", {a, b}); }
+  Value silu(const Value& x) { return times(x, sigmoid(x)); }
   Value layer_norm(const Value& x, const std::string& name) {
     return add("LayerNormalization", {x, weight(name + ".weight"), weight(name + ".bias")},
                {{"epsilon", 1e-5F}});

@@ -6,6 +6,7 @@
 #include "io/input_file.hpp"
 #include "network/kinds/engines.hpp"
 #include "network/normaliser.hpp"
+#include "network/step_graph.hpp"
 
 namespace mac {
 
@@ -29,16 +30,10 @@ class NetworkGraph {
     if (shape_.n_blocks > 1 && block_state > 0)
       states = graph_.split(state, std::vector<std::size_t>(shape_.n_blocks, block_state));
 
-    Value h = graph_.silu(graph_.linear(normalised(resolved), "input_proj.weight", "input_proj.bias"));
-    for (std::size_t i = 0; i < shape_.n_blocks; ++i) {
-      const std::string prefix = fmt::format("blocks.{}.", i);
-      const Value u = graph_.layer_norm(h, prefix + "norm");
-      const Value out = engines_of(shape_.kind).step(graph_, shape_, u, prefix, states[i]);
-      h = graph_.add("Add", {h, out});
-    }
-    const Value hidden = graph_.silu(
-        graph_.linear(graph_.layer_norm(h, "norm"), "output_proj.0.weight", "output_proj.0.bias"));
-    physical(graph_.linear(hidden, "output_proj.2.weight", "output_proj.2.bias"));
+    const auto layer = [&](const Value& u, const std::string& prefix, Value& of_block) {
+      return engines_of(shape_.kind).step(graph_, shape_, u, prefix, of_block);
+    };
+    physical(network_step(graph_, shape_, normalised(resolved), states, layer));
     if (block_state > 0)
       graph_.concat(states, "next_state");
     else

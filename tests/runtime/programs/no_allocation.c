@@ -1,5 +1,5 @@
-/* no_allocation MODEL: prints how often the heap was asked for memory during steps, copies, saves,
- * restores and resets, and refuses a precision that does not exist. glibc's allocator is counted by standing in front of
+/* no_allocation MODEL: prints how often the heap was asked for memory during steps, derivatives,
+ * copies, saves, restores and resets, and refuses a precision that does not exist. glibc's allocator is counted by standing in front of
  * it. */
 #include <errno.h>
 #include <mac/mac.h>
@@ -37,17 +37,28 @@ int main(int argc, char** argv) {
   mac_error error;
   mac_model* model = NULL;
   mac_state *state = NULL, *other = NULL;
+  mac_tape* tape = NULL;
+  static double memory[1 << 16], jacobian[columns * 64 * 64];
   if (argc != 2) return 2;
   if (mac_model_open(argv[1], (mac_precision)7, &model, &error) != MAC_INVALID_ARGUMENT) return 3;
   check(mac_model_open(argv[1], MAC_FLOAT32, &model, &error), &error);
   check(mac_state_create(model, columns, &state, &error), &error);
   check(mac_state_create(model, columns, &other, &error), &error);
+  check(mac_tape_create(model, columns, 3, &tape, &error), &error);
+  if (columns * mac_state_memory_size(state) > sizeof memory / sizeof memory[0]) return 4;
+  check(mac_step_tangent(state, y, y, memory, closure, &error), &error); /* makes room, once a state */
   const long before = requests;
   for (int n = 0; n < 3; ++n) {
     check(mac_step(state, y, closure, &error), &error);
     check(mac_step_float(state, y_float, closure_float, &error), &error);
     check(mac_step_strided(state, y, columns, 1, closure, columns, 1, &error), &error);
     check(mac_closure_at(state, MAC_HOLD_LINEAR, 0.5, closure, &error), &error);
+    check(mac_step_tangent(state, y, y, memory, closure, &error), &error);
+    check(mac_step_adjoint(state, y, closure, memory, y, &error), &error);
+    check(mac_step_jacobian(state, y, jacobian, &error), &error);
+    check(mac_tape_step(tape, state, y, closure, &error), &error);
+    check(mac_tape_tangent(tape, (size_t)n, y, memory, closure, &error), &error);
+    check(mac_tape_adjoint(tape, (size_t)n, closure, memory, y, &error), &error);
     check(mac_state_copy(state, other, &error), &error);
     check(mac_state_save(state, saved, sizeof saved, &error), &error);
     check(mac_state_restore(state, saved, sizeof saved, &error), &error);
@@ -61,6 +72,7 @@ int main(int argc, char** argv) {
   printf("%ld requests before, %ld during\n", before, during);
   mac_state_free(state);
   mac_state_free(other);
+  mac_tape_free(tape);
   mac_model_close(model);
   return 0;
 }

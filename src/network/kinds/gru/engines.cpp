@@ -1,7 +1,7 @@
 #include "network/kinds/engines.hpp"
 
 #include "network/kinds/gru/cpu/block.hpp"
-#include "network/kinds/gru/onnx.hpp"
+#include "network/kinds/gru/graph.hpp"
 #include "network/kinds/gru/reference.hpp"
 
 namespace mac::gru {

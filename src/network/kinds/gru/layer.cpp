@@ -1,6 +1,7 @@
 #include "network/kinds/gru/layer.hpp"
 
 #include "network/kinds/gru/cpu/step.hpp"
+#include "network/kinds/gru/graph.hpp"
 #include "network/kinds/layer_of.hpp"
 
 namespace mac::gru {

@@ -1,7 +1,7 @@
 #include "network/kinds/engines.hpp"
 
 #include "network/kinds/lstm/cpu/block.hpp"
-#include "network/kinds/lstm/onnx.hpp"
+#include "network/kinds/lstm/graph.hpp"
 #include "network/kinds/lstm/reference.hpp"
 
 namespace mac::lstm {

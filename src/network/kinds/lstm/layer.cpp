@@ -2,6 +2,7 @@
 
 #include "network/kinds/layer_of.hpp"
 #include "network/kinds/lstm/cpu/step.hpp"
+#include "network/kinds/lstm/graph.hpp"
 
 namespace mac::lstm {
 

@@ -5,6 +5,7 @@
 
 #include "network/kinds/layer_of.hpp"
 #include "network/kinds/mamba/cpu/step.hpp"
+#include "network/kinds/mamba/derivative.hpp"
 
 namespace mac::mamba {
 

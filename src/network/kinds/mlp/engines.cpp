@@ -1,7 +1,7 @@
 #include "network/kinds/engines.hpp"
 
 #include "network/kinds/mlp/cpu/block.hpp"
-#include "network/kinds/mlp/onnx.hpp"
+#include "network/kinds/mlp/graph.hpp"
 #include "network/kinds/mlp/reference.hpp"
 
 namespace mac::mlp {

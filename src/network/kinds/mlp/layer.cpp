@@ -2,6 +2,7 @@
 
 #include "network/kinds/layer_of.hpp"
 #include "network/kinds/mlp/cpu/step.hpp"
+#include "network/kinds/mlp/graph.hpp"
 
 namespace mac::mlp {
 
