@@ -3,7 +3,8 @@
 # library.
 set(runtime_sources
   src/base/precision.cpp
-  src/io/atomic_file.cpp src/io/input_file.cpp src/io/safetensors.cpp src/io/safetensors_header.cpp
+  src/io/atomic_file.cpp src/io/input_file.cpp src/io/safetensors.cpp
+  src/io/safetensors_checksum.cpp src/io/safetensors_header.cpp
   src/network/shape.cpp src/network/model.cpp src/network/model_metadata.cpp src/network/normaliser.cpp
   src/network/cpu/step.cpp src/network/cpu/step_kernels.cpp
   src/network/derivative/program.cpp src/network/derivative/kernels.cpp src/network/derivative/step_derivative.cpp

@@ -38,15 +38,18 @@ class Progress {
 /// "1.3 s", "4 min 12 s", "2 h 05 min".
 std::string human_duration(double seconds);
 
-/// Thrown by throw_if_interrupted(); the program ends with exit code 130.
+/// Thrown by throw_if_interrupted(); the program ends with interrupt_exit_code().
 class Interrupted : public Error {
  public:
   Interrupted() : Error("interrupted") {}
 };
 
-/// From now on SIGINT and SIGTERM only set a flag that long loops look at; a second one ends the program,
-/// if it is of the other kind or half a second later.
+/// From now on SIGINT, SIGTERM and SIGHUP only set a flag that long loops look at; a second one ends the program,
+/// if it is of another kind or half a second later. Those that were ignored already (nohup) stay so. SIGXFSZ is
+/// ignored: a file that grows beyond the limit is an error like a full disk.
 void watch_interrupts();
+/// 128 and the number of the signal, as shells have it: 130 after SIGINT, 143 after SIGTERM, 129 after SIGHUP.
+int interrupt_exit_code();
 /// The same for SIGINT inside a program that is not ours, as long as one of these exists: the last one puts
 /// the former handler back and forgets that a stop was asked for.
 class InterruptScope {

@@ -40,6 +40,8 @@ class Safetensors {
   static Safetensors parse(std::string_view bytes, const std::string& file);
 
   const std::string& file() const { return file_; }
+  /// Whether the file has a checksum of itself, which it fits then; the metadata are without it.
+  bool has_checksum() const { return has_checksum_; }
   const std::map<std::string, std::string>& metadata() const { return metadata_; }
   const std::vector<TensorInfo>& tensors() const { return tensors_; }  // in the order of their data
 
@@ -56,9 +58,11 @@ class Safetensors {
   std::map<std::string, std::string> metadata_;
   std::vector<TensorInfo> tensors_;
   std::string data_;
+  bool has_checksum_ = false;
 };
 
-/// Collects tensors and metadata, then writes them. The same contents give the same bytes.
+/// Collects tensors and metadata, then writes them with a checksum of the whole file. The same contents give the
+/// same bytes.
 class SafetensorsWriter {
  public:
   void set_metadata(const std::string& key, const std::string& text);

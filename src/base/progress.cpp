@@ -120,9 +120,13 @@ void Progress::draw(Clock::time_point now) {
 }
 
 void watch_interrupts() {
-  std::signal(SIGINT, on_signal);
-  std::signal(SIGTERM, on_signal);
+  for (const int signal : {SIGINT, SIGTERM, SIGHUP})
+    if (std::signal(signal, on_signal) == SIG_IGN)
+      std::signal(signal, SIG_IGN);  // nohup, a job in background
+  std::signal(SIGXFSZ, SIG_IGN);     // a write beyond the limit fails, with its reason
 }
+
+int interrupt_exit_code() { return 128 + (first_signal != 0 ? first_signal.load() : SIGINT); }
 
 InterruptScope::InterruptScope() {
   const std::lock_guard lock(scopes().mutex);

@@ -55,5 +55,6 @@ void add_export(CLI::App& program);
 void add_diagnose(CLI::App& program);
 CLI::App* add_diagnose_memory(CLI::App& diagnose);  // mac diagnose memory
 void add_report(CLI::App& program);
+void add_verify(CLI::App& program);
 
 }  // namespace mac::cli

@@ -56,6 +56,7 @@ int run(int argc, char** argv) {
   add_predict(program);
   add_export(program);
   add_info(program);
+  add_verify(program);
   add_diagnose(program);
   add_report(program);
   program.failure_message([](const CLI::App* app, const CLI::Error& error) {
@@ -75,7 +76,7 @@ int run(int argc, char** argv) {
     return exit_code;
   } catch (const Interrupted&) {
     say("mac: interrupted\n");
-    return 130;
+    return interrupt_exit_code();
   } catch (const UsageError& error) {
     say("mac: {}\n", error.what());
     return 2;

@@ -9,6 +9,7 @@
 #include "data/split_writer.hpp"
 #include "io/atomic_file.hpp"
 #include "io/input_file.hpp"
+#include "io/output_lock.hpp"
 #include "parallel/in_order.hpp"
 #include "parallel/thread_count.hpp"
 
@@ -96,6 +97,7 @@ void generate(const Experiment& experiment, const std::string& path, const Gener
   for (const SplitPlan& split : data.splits) total += split.trajectories;
 
   check_output(path, {experiment.config.source()});
+  const OutputLock lock(path);
   AtomicFile target(path);
   h5::File file = h5::File::create(target);
   write_provenance(file, "data", experiment);

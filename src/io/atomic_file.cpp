@@ -4,6 +4,8 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <charconv>
+#include <csignal>
 #include <cstring>
 #include <mac/error.hpp>
 
@@ -32,21 +34,36 @@ class Descriptor {
 /// Where a link leads, so that it stays one: what is renamed replaces the name itself.
 std::string behind_links(fs::path path) {
   constexpr int most = 40;  // as the kernel has it
-  for (int links = 0; links < most; ++links) {
+  const fs::path first = path;
+  for (int links = 0; links <= most; ++links) {
     std::error_code no_link;
     const fs::path target = fs::read_symlink(path, no_link);
-    if (no_link) break;
+    if (no_link) return path.string();
     path = path.parent_path() / target;
   }
-  return path.string();
+  throw UsageError("{}: is a link that leads round in circles", first.string());
 }
 
 std::string reason() { return std::strerror(errno); }
 
+constexpr std::string_view temporary_mark = ".partial-";
+
+std::string host_name() {
+  char name[256] = {};
+  return ::gethostname(name, sizeof name - 1) == 0 ? name : "";
+}
+
+/// What a file that was not finished says of its writer; empty: it is none.
+std::string tag_in(const fs::path& path) {
+  const std::string name = path.filename().string();
+  const std::size_t at = name.rfind(temporary_mark);
+  return at == std::string::npos ? std::string() : name.substr(at + temporary_mark.size());
+}
+
 }  // namespace
 
 AtomicFile::AtomicFile(const fs::path& final_path)
-    : final_(behind_links(final_path)), temporary_(fmt::format("{}.partial-{}", final_, ::getpid())) {
+    : final_(behind_links(final_path)), temporary_(final_ + std::string(temporary_mark) + process_tag()) {
   if (final_.empty()) throw UsageError("the name of the output file is empty");
   std::error_code failure;  // shows when the file is opened
   const fs::file_status there = fs::status(final_path, failure);
@@ -77,6 +94,21 @@ void AtomicFile::commit() {
   const Descriptor folder(parent.empty() ? "." : parent.string(), O_RDONLY | O_DIRECTORY);
   if (folder.is_open()) ::fsync(folder.get());
 }
+
+std::string process_tag() { return fmt::format("{}@{}", ::getpid(), host_name()); }
+
+bool is_gone(std::string_view tag) {
+  pid_t process = 0;
+  const auto [end, error] = std::from_chars(tag.data(), tag.data() + tag.size(), process);
+  if (error != std::errc() || process <= 0) return false;
+  const std::string_view host = tag.substr(static_cast<std::size_t>(end - tag.data()));
+  if (!host.empty() && host != "@" + host_name()) return false;  // earlier versions wrote the number alone
+  return ::kill(process, 0) != 0 && errno == ESRCH;
+}
+
+bool is_temporary(const fs::path& path) { return !tag_in(path).empty() || path.extension() == ".lock"; }
+
+bool is_left_over(const fs::path& path) { return is_gone(tag_in(path)); }
 
 void make_folder(const fs::path& path) {
   std::error_code failure;

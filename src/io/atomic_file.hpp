@@ -3,6 +3,7 @@
 
 #include <filesystem>
 #include <string>
+#include <string_view>
 
 namespace mac {
 
@@ -26,6 +27,15 @@ class AtomicFile {
   std::string temporary_;
   bool committed_ = false;
 };
+
+/// "1234@host": this process, in names of unfinished files and in locks.
+std::string process_tag();
+/// Whether the process of such a tag ran on this host and is there no more.
+bool is_gone(std::string_view tag);
+/// Whether the name is that of an unfinished file or of a lock.
+bool is_temporary(const std::filesystem::path& path);
+/// Whether it is an unfinished file of a process that is gone.
+bool is_left_over(const std::filesystem::path& path);
 
 /// A folder for files to be written into, with those above it. Throws Error, naming it, if it cannot be made.
 void make_folder(const std::filesystem::path& path);

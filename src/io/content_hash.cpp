@@ -3,9 +3,14 @@
 #define XXH_INLINE_ALL
 #include <xxhash.h>
 
-#include <fstream>
+#include <algorithm>
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
 #include <mac/error.hpp>
 #include <memory>
+
+#include "io/input_file.hpp"
 
 namespace mac {
 
@@ -17,15 +22,25 @@ std::string to_text(XXH128_hash_t hash) { return fmt::format("{:016x}{:016x}", h
 
 std::string hash_text(std::string_view text) { return to_text(XXH3_128bits(text.data(), text.size())); }
 
-std::string hash_file(const std::filesystem::path& path) {
-  std::ifstream stream(path, std::ios::binary);
-  if (!stream) throw Error("{}: cannot be read", path.string());
+std::string hash_file(const std::filesystem::path& path, std::optional<std::uintmax_t> first) {
+  require_file(path);
+  // Streams take a failing disk for the end of the file.
+  const std::unique_ptr<std::FILE, int (*)(std::FILE*)> file(std::fopen(path.c_str(), "rbe"), std::fclose);
+  if (!file) throw Error("{}: cannot be read: {}", path.string(), std::strerror(errno));
   const std::unique_ptr<XXH3_state_t, decltype(&XXH3_freeState)> state(XXH3_createState(), XXH3_freeState);
   XXH3_128bits_reset(state.get());
-  std::vector<char> buffer(1 << 20);
-  while (stream.read(buffer.data(), static_cast<std::streamsize>(buffer.size())), stream.gcount() > 0)
-    XXH3_128bits_update(state.get(), buffer.data(), static_cast<std::size_t>(stream.gcount()));
-  if (stream.bad()) throw Error("{}: cannot be read to its end", path.string());
+  std::vector<char> buffer(1 << 18);  // stays in the cache
+  std::uintmax_t left = first.value_or(UINTMAX_MAX);
+  while (left > 0) {
+    const std::size_t most = std::min<std::uintmax_t>(buffer.size(), left);
+    const std::size_t count = std::fread(buffer.data(), 1, most, file.get());
+    XXH3_128bits_update(state.get(), buffer.data(), count);
+    left -= count;
+    if (count == most) continue;
+    if (std::ferror(file.get())) throw Error("{}: cannot be read: {}", path.string(), std::strerror(errno));
+    if (first) throw Error("{}: is shorter than it was", path.string());
+    break;
+  }
   return to_text(XXH3_128bits_digest(state.get()));
 }
 

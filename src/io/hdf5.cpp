@@ -12,6 +12,8 @@
 #include <numeric>
 
 #include "io/atomic_file.hpp"
+#include "io/file_digest.hpp"
+#include "io/hdf5_probe.hpp"
 #include "io/input_file.hpp"
 
 namespace mac::h5 {
@@ -340,7 +342,9 @@ File File::create(const std::string& path, const std::string& name) {
 File File::open(const std::string& path) {
   const auto turn = take_turn();
   require_file(path);
+  const bool has_digest = check_digest(path);
   if (H5Fis_hdf5(path.c_str()) <= 0) throw Error("{}: is not an HDF5 file", path);
+  check_structure(path, has_digest);
   return {checked(H5Fopen(path.c_str(), H5F_ACC_RDONLY, H5P_DEFAULT), H5Fclose, path, "open this HDF5 file"),
           path};
 }
@@ -349,7 +353,9 @@ void File::close() {
   const auto turn = take_turn();
   check(H5Fflush(handle_.get(), H5F_SCOPE_LOCAL), path_, "write this file to the end");
   check(handle_.reset(), path_, "close this file");
-  if (written_) read_back(*written_, path_);
+  if (!written_) return;
+  if (written_->failure.empty()) append_digest(written_->path, path_);
+  read_back(*written_, path_);
 }
 
 bool File::has(const std::string& name) const {
@@ -371,6 +377,19 @@ std::vector<std::string> File::groups() const {
   };
   check(H5Literate(handle_.get(), H5_INDEX_NAME, H5_ITER_INC, nullptr, collect, &names), path_,
         "list the groups");
+  return names;
+}
+
+std::vector<std::string> File::datasets() const {
+  const auto turn = take_turn();
+  std::vector<std::string> names;
+  const auto collect = [](hid_t group, const char* name, const H5O_info_t* info, void* out) -> herr_t {
+    static_cast<void>(group);
+    if (info->type == H5O_TYPE_DATASET)
+      static_cast<std::vector<std::string>*>(out)->push_back(std::string("/") + name);
+    return 0;
+  };
+  check(H5Ovisit(handle_.get(), H5_INDEX_NAME, H5_ITER_INC, collect, &names), path_, "list the datasets");
   return names;
 }
 

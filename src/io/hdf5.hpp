@@ -4,6 +4,9 @@
 // HDF5 loses a failed write without a word: data wait in its caches, and closing a dataset on a full disk
 // frees them. So a file that was written is read again before it counts as finished, block by block.
 //
+// A finished file ends with a digest of itself, which is checked before HDF5 sees the file again. Files without one
+// are read by a child process first (hdf5_probe.hpp).
+//
 // Threads that call into this file take turns, since not every HDF5 is thread-safe.
 #pragma once
 
@@ -72,15 +75,16 @@ class File {
  public:
   static File create(const std::string& path);   // an empty file, replacing what is there
   static File create(const AtomicFile& target);  // the same at its temporary path; errors name the final one
-  static File open(const std::string& path);     // read only; Error if missing or not HDF5
+  static File open(const std::string& path);     // read only; Error if missing, damaged or not HDF5
 
   /// Of a file that was created: flushes, closes it with all its datasets, and reads it again; Error if not
   /// everything reached the file. The destructor closes without a check.
   void close();
 
   const std::string& path() const { return path_; }
-  bool has(const std::string& name) const;  // a group or dataset "/test/resolved"
-  std::vector<std::string> groups() const;  // directly below the root, by name
+  bool has(const std::string& name) const;    // a group or dataset "/test/resolved"
+  std::vector<std::string> groups() const;    // directly below the root, by name
+  std::vector<std::string> datasets() const;  // everywhere, "/test/resolved"
 
   void create_group(const std::string& name);
   /// In compressed chunks of the given shape, or as it is where there is none; every chunk has a checksum.

@@ -5,9 +5,9 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
+#include <cstdint>
 #include <cstdio>
 #include <cstring>
-#include <fstream>
 #include <mac/error.hpp>
 #include <memory>
 #include <string>
@@ -25,14 +25,17 @@ void require_file(const fs::path& path) {
   if (!fs::is_regular_file(path)) throw Error("{}: is a device or a pipe, expected a file", path.string());
 }
 
-std::string read_file(const fs::path& path) {
+std::string read_file(const fs::path& path) { return read_file(path, SIZE_MAX); }
+
+std::string read_file(const fs::path& path, std::size_t most) {
   require_file(path);
   // Streams take a failing disk for the end of the file.
   const std::unique_ptr<std::FILE, int (*)(std::FILE*)> file(std::fopen(path.c_str(), "rbe"), std::fclose);
   std::string bytes;
   std::array<char, 1 << 16> buffer;
-  while (file && !std::ferror(file.get()) && !std::feof(file.get()))
-    bytes.append(buffer.data(), std::fread(buffer.data(), 1, buffer.size(), file.get()));
+  while (file && !std::ferror(file.get()) && !std::feof(file.get()) && bytes.size() < most)
+    bytes.append(buffer.data(),
+                 std::fread(buffer.data(), 1, std::min(buffer.size(), most - bytes.size()), file.get()));
   if (!file || std::ferror(file.get()))
     throw Error("{}: cannot be read: {}", path.string(), std::strerror(errno));
   return bytes;
@@ -52,12 +55,7 @@ void check_output(const fs::path& output, std::initializer_list<fs::path> inputs
 }
 
 FileKind file_kind(const fs::path& path) {
-  require_file(path);
-  std::string start(64, '\0');
-  std::ifstream in(path, std::ios::binary);
-  in.read(start.data(), static_cast<std::streamsize>(start.size()));
-  start.resize(static_cast<std::size_t>(in.gcount()));
-
+  const std::string start = read_file(path, 64);
   if (start.starts_with("\x89HDF\r\n\x1a\n")) return FileKind::hdf5;
   const bool json_after_length = start.size() > 8 && start[8] == '{' && start[7] == '\0';
   if (json_after_length) return FileKind::safetensors;

@@ -13,6 +13,8 @@ void require_file(const std::filesystem::path& path);
 
 /// All bytes of a file; Error, naming it, where it cannot be read to its end.
 std::string read_file(const std::filesystem::path& path);
+/// The first bytes, at most so many.
+std::string read_file(const std::filesystem::path& path, std::size_t most);
 
 /// Also when a link leads from one to the other, or when neither is there yet.
 bool same_file(const std::filesystem::path& a, const std::filesystem::path& b);

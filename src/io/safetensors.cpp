@@ -8,6 +8,7 @@
 
 #include "io/atomic_file.hpp"
 #include "io/input_file.hpp"
+#include "io/safetensors_checksum.hpp"
 #include "io/safetensors_header.hpp"
 
 namespace mac {
@@ -55,8 +56,9 @@ Safetensors Safetensors::parse(std::string_view bytes, const std::string& file) 
   const std::string_view data = bytes.substr(length_bytes + header_size);
   Safetensors result;
   result.file_ = file;
-  SafetensorsHeader header =
-      parse_safetensors_header(bytes.substr(length_bytes, header_size), data.size(), file);
+  const std::string text(bytes.substr(length_bytes, header_size));
+  SafetensorsHeader header = parse_safetensors_header(text, data.size(), file);
+  result.has_checksum_ = check_safetensors(header.metadata, bytes.substr(0, length_bytes), text, data, file);
   result.metadata_ = std::move(header.metadata);
   result.tensors_ = std::move(header.tensors);
   result.data_ = data;
@@ -83,10 +85,12 @@ Safetensors Safetensors::read(const std::filesystem::path& path) {
   const std::size_t data_size = file_size - length_bytes - header_size;
   Safetensors result;
   result.file_ = file;
-  SafetensorsHeader header = parse_safetensors_header(read_bytes(header_size), data_size, file);
+  const std::string text = read_bytes(header_size);
+  SafetensorsHeader header = parse_safetensors_header(text, data_size, file);
+  result.data_ = read_bytes(data_size);
+  result.has_checksum_ = check_safetensors(header.metadata, prefix, text, result.data_, file);
   result.metadata_ = std::move(header.metadata);
   result.tensors_ = std::move(header.tensors);
-  result.data_ = read_bytes(data_size);
   return result;
 }
 
@@ -163,7 +167,9 @@ std::string SafetensorsWriter::bytes() const {
                         [](const Entry* entry) { return size_of(entry->dtype) == 8; });
 
   nlohmann::ordered_json header = nlohmann::ordered_json::object();
-  if (!metadata_.empty()) header["__metadata__"] = metadata_;
+  auto metadata = metadata_;
+  metadata[file_checksum_key] = blank_file_checksum();
+  header["__metadata__"] = metadata;
   std::size_t offset = 0;
   for (const Entry* entry : order) {
     header[entry->name] = {{"dtype", to_string(entry->dtype)},
@@ -183,6 +189,7 @@ std::string SafetensorsWriter::bytes() const {
   bytes.reserve(length_bytes + text.size() + offset);
   bytes += text;
   for (const Entry* entry : order) bytes += entry->data;
+  seal_safetensors(bytes, text.size());
   return bytes;
 }
 

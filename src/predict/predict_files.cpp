@@ -11,6 +11,7 @@
 #include "evaluation/mean_std.hpp"
 #include "io/atomic_file.hpp"
 #include "io/hdf5.hpp"
+#include "io/output_lock.hpp"
 #include "predict/predict.hpp"
 
 namespace mac {
@@ -121,6 +122,7 @@ std::vector<ClosureError> predict_data(const Model& model, const std::string& mo
   const Target target = model.held.value_or(HeldClosure{}).target;
   Predictor predict(model, options);
 
+  const OutputLock lock(output);
   AtomicFile finished(output);
   h5::File file = h5::File::create(finished);
   write_provenance(file, "prediction", data.experiment());

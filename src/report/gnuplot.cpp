@@ -8,12 +8,16 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <chrono>
+#include <csignal>
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>
 #include <fstream>
 #include <mac/error.hpp>
+#include <mac/progress.hpp>
 #include <regex>
+#include <thread>
 
 #include "io/input_file.hpp"
 #include "report/html.hpp"
@@ -72,8 +76,11 @@ void run_gnuplot(const fs::path& folder, const std::string& script, const std::s
     throw Error("the report needs gnuplot, which is not installed: apt-get install gnuplot-nox");
   if (failure != 0) throw Error("cannot start gnuplot ({})", std::strerror(failure));
   int status = 0;
-  while (waitpid(child, &status, 0) < 0 && errno == EINTR) {
+  while (waitpid(child, &status, WNOHANG) == 0) {
+    if (interrupted()) ::kill(child, SIGTERM);
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
   }
+  throw_if_interrupted();
   if (!WIFEXITED(status) || WEXITSTATUS(status) != 0)
     throw Error("gnuplot failed on the figure {}: {}", figure, read_file(folder / "messages"));
 }

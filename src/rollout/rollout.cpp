@@ -12,6 +12,7 @@
 #include "io/atomic_file.hpp"
 #include "io/hdf5.hpp"
 #include "io/input_file.hpp"
+#include "io/output_lock.hpp"
 #include "parallel/in_order.hpp"
 #include "parallel/thread_count.hpp"
 #include "rollout/rollout_file.hpp"
@@ -317,6 +318,7 @@ void rollout(const ClosureModel& model, const DataFile& data, const std::string&
   const std::vector<SplitTask> tasks = plan_splits(data, options, earlier ? &*earlier : nullptr);
   const System& system = *data.experiment().system;
 
+  const OutputLock lock(path);
   AtomicFile target(path);
   h5::File file = h5::File::create(target);
   write_provenance(file, "rollout", data.experiment());

@@ -23,6 +23,7 @@
 #include "io/atomic_file.hpp"
 #include "io/content_hash.hpp"
 #include "io/input_file.hpp"
+#include "io/output_lock.hpp"
 #include "run/experiment_copy.hpp"
 #include "run/manifest.hpp"
 
@@ -62,6 +63,8 @@ class Study {
   RunResult run() {
     check();
     make_folders();
+    const OutputLock lock(folder_);
+    manifest_ = Manifest(folder_);  // by now nobody else writes it
     write_experiment();
     generate_data();
     const DataFile data = DataFile::open(path("data.h5"));
@@ -190,8 +193,9 @@ class Study {
     write_file_atomically(path("timing.json"), timing.dump(2) + "\n");
   }
 
-  void write_experiment() const {
+  void write_experiment() {
     write_file_atomically(path("experiment.toml"), text_with_copies(experiment_));
+    manifest_.note("experiment.toml");
   }
 
   void generate_data() {
@@ -251,6 +255,9 @@ class Study {
         train_seeds(experiment_, plan, seeds, data, paths,
                     {options_.threads, options_.quiet, !forced("train"), options_.device});
     });
+    for (const Output& model : models)
+      if (const std::string history = TrainingFiles(model.file).history; fs::exists(path(history)))
+        manifest_.note(history);
   }
 
   /// Copies a model that is trained already: the folder stays whole without the file it came from.
@@ -308,6 +315,8 @@ class Study {
     inputs.push_back(manifest_.content("metrics.json"));
     stage("report", "report.html", inputs, [&] {
       report_run(folder_.string(), path("report.html"), {options_.threads, options_.quiet});
+      for (const auto& figure : fs::directory_iterator(folder_ / "report_files"))
+        manifest_.note("report_files/" + figure.path().filename().string());
     });
   }
 

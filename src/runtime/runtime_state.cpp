@@ -19,12 +19,12 @@ struct SavedHead {
   std::uint32_t version;
   std::uint32_t precision;
   std::uint64_t model_id, columns, state_size, outputs, record_size;
-  std::uint64_t payload_hash;
+  std::uint64_t hash;  // of the records and of this head with a zero here
 };
 static_assert(sizeof(SavedHead) == 64 && std::is_trivially_copyable_v<SavedHead>);
 
 constexpr char magic[8] = {'M', 'A', 'C', 'S', 'T', 'A', 'T', 'E'};
-constexpr std::uint32_t saved_version = 2;
+constexpr std::uint32_t saved_version = 3;
 
 SavedHead head_of(std::span<const std::byte> saved) {
   SavedHead head;
@@ -35,6 +35,23 @@ SavedHead head_of(std::span<const std::byte> saved) {
   if (head.version != saved_version)
     throw Error("the saved state has format version {}, this library reads {}", head.version, saved_version);
   return head;
+}
+
+std::uint64_t hash_of(SavedHead head, std::span<const std::byte> records) {
+  head.hash = 0;
+  return content_hash(std::as_bytes(std::span(&head, 1)), content_hash(records, 0));
+}
+
+/// The records behind a head; Error unless both are as they were saved.
+std::span<const std::byte> records_of(const SavedHead& head, std::span<const std::byte> saved) {
+  const std::size_t room = saved.size() - sizeof head;
+  if (head.record_size > room || head.columns > room / std::max<std::uint64_t>(head.record_size, 1))
+    throw Error("the saved state has {} bytes, too few for its {} columns; is it truncated?", saved.size(),
+                head.columns);
+  const auto records = saved.subspan(sizeof head, head.columns * head.record_size);
+  if (hash_of(head, records) != head.hash)
+    throw Error("the saved state is damaged: its checksum does not fit its contents");
+  return records;
 }
 
 template <class T>
@@ -214,16 +231,11 @@ void RuntimeState::save(ColumnList columns, std::span<std::byte> out) const {
     put(closure_.data() + columns[k] * outputs, outputs * sizeof(double));
     put(previous_.data() + columns[k] * outputs, outputs * sizeof(double));
   }
-  SavedHead head{{},
-                 saved_version,
-                 static_cast<std::uint32_t>(model_->precision()),
-                 model_->id,
-                 columns.size(),
-                 model_->model.shape.state_size(),
-                 outputs,
-                 record_size(),
-                 content_hash(out.subspan(sizeof(SavedHead), columns.size() * record_size()), 0)};
+  SavedHead head{{},         saved_version,  static_cast<std::uint32_t>(model_->precision()),
+                 model_->id, columns.size(), model_->model.shape.state_size(),
+                 outputs,    record_size(),  0};
   std::ranges::copy(magic, head.magic);
+  head.hash = hash_of(head, out.subspan(sizeof(SavedHead), columns.size() * record_size()));
   std::memcpy(out.data(), &head, sizeof head);
 }
 
@@ -239,13 +251,10 @@ void RuntimeState::restore(std::span<const std::byte> saved, ColumnList from, Co
   if (head.precision != static_cast<std::uint32_t>(model_->precision()))
     throw Error("the saved state is of a model opened in {}, this one is opened in {}",
                 to_string(static_cast<Precision>(head.precision)), to_string(model_->precision()));
-  const std::size_t record = record_size(), room = (saved.size() - sizeof head) / record;
-  if (head.columns > room)
-    throw Error("the saved state has {} bytes, too few for its {} columns; is it truncated?", saved.size(),
-                head.columns);
-  const auto payload = saved.subspan(sizeof head, head.columns * record);
-  if (content_hash(payload, 0) != head.payload_hash)
-    throw Error("the saved state is damaged: its checksum does not fit its contents");
+  const std::size_t record = record_size();
+  if (head.record_size != record)
+    throw Error("the saved state has {} bytes a column, this model needs {}", head.record_size, record);
+  const auto payload = records_of(head, saved);
   check(to);
   const std::size_t recurrent = memory(0).size(), outputs = model_->model.shape.d_out;
   const auto numbers = [&](std::size_t k) {
@@ -269,6 +278,8 @@ void RuntimeState::restore(std::span<const std::byte> saved, ColumnList from, Co
                 outputs * sizeof(double));
   }
 }
+
+void check_saved(std::span<const std::byte> saved) { records_of(head_of(saved), saved); }
 
 std::unique_ptr<RuntimeState> make_state(std::shared_ptr<const RuntimeModel> model, std::size_t columns) {
   constexpr std::size_t most = std::size_t{1} << 32;  // keeps every product of sizes within 64 bits

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <chrono>
 #include <cmath>
+#include <deque>
 #include <mac/error.hpp>
 #include <mac/progress.hpp>
 #include <mac/training.hpp>
@@ -12,6 +13,7 @@
 #include "base/standard_streams.hpp"
 #include "io/atomic_file.hpp"
 #include "io/input_file.hpp"
+#include "io/output_lock.hpp"
 #include "network/cuda_engine.hpp"
 #include "parallel/thread_count.hpp"
 #include "training/auto_recipe.hpp"
@@ -318,8 +320,10 @@ std::vector<TrainingResult> train_seeds(const Experiment& experiment, const Mode
                                         std::span<const std::uint64_t> seeds, const DataFile& data,
                                         std::span<const std::string> paths, const TrainOptions& options) {
   check(experiment, plan, data);
+  std::deque<OutputLock> locks;
   for (const std::string& path : paths) {
     check_output(path, {experiment.config.source(), data.path()});
+    locks.emplace_back(path);
     check_writable(path);
   }
   if (plan.network->training.recipe != "auto")

@@ -337,5 +337,19 @@ TEST_F(CApiRefuses, StatesOfAnotherModelBatchOrPrecisionAndDamagedOnes) {
   refuse(std::vector<char>(before.size()), "does not hold a saved state");
 }
 
+TEST_F(CApiRefuses, StatesWithOneFlippedBitWhereverItIs) {
+  const std::vector<char> before = opened_.saved();
+  constexpr std::size_t head = 64;
+  for (std::size_t byte = 0; byte < before.size(); ++byte)
+    for (int bit = 0; bit < 8; ++bit) {
+      if (byte >= head && bit != static_cast<int>(byte % 8)) continue;  // of the records one bit a byte
+      std::vector<char> damaged = before;
+      damaged[byte] = static_cast<char>(damaged[byte] ^ (1 << bit));
+      EXPECT_EQ(mac_state_restore(opened_.state, damaged.data(), damaged.size(), &error_), MAC_BAD_STATE)
+          << "bit " << bit << " of byte " << byte;
+    }
+  EXPECT_EQ(opened_.saved(), before);
+}
+
 }  // namespace
 }  // namespace mac::test

@@ -181,7 +181,7 @@ class DamagedCheckpoint : public testing::Test {
     while (!fs::exists(run.folder.file("m.checkpoint.previous.safetensors")))
       std::this_thread::sleep_for(std::chrono::milliseconds(1));
     process.send(SIGTERM);
-    EXPECT_EQ(process.wait(), 130);
+    EXPECT_EQ(process.wait(), 143);
   }
   ProgramResult resume() const {
     return run_program("train " + run.folder.file("small.toml") + " --data " + small_data() + " -o " +
