@@ -49,6 +49,7 @@ int run(int argc, char** argv) {
       "  mac evaluate mac.h5 markov.h5");
   add_run(program);
   add_generate(program);
+  add_import(program);
   add_train(program);
   add_rollout(program);
   add_evaluate(program);
