@@ -18,6 +18,7 @@ struct RunOptions {
   std::vector<std::string> force = {};    // stages to do again: generate, train, rollout, evaluate, report
   bool allow_other_parameters = false;    // of the system than those that a trained model was made for
   bool say_warnings = true;               // on standard error, as soon as they are known
+  std::string data_from = {};             // another run's folder: its data file is taken if it is the same
 };
 
 struct RunResult {

@@ -49,6 +49,7 @@ void add_import(CLI::App& program);
 void add_train(CLI::App& program);
 void add_rollout(CLI::App& program);
 void add_run(CLI::App& program);
+void add_sweep(CLI::App& program);
 void add_evaluate(CLI::App& program);
 void add_bench(CLI::App& program);
 void add_predict(CLI::App& program);

@@ -50,5 +50,6 @@ PYBIND11_MODULE(_mac, module) {
   bind_errors(module);
   bind_closure(module);
   bind_study(module);
+  bind_array_runs(module);
   bind_rollout(module);
 }

@@ -64,5 +64,6 @@ struct PySystem {
 void bind_closure(py::module_& module);
 void bind_rollout(py::module_& module);
 void bind_study(py::module_& module);
+void bind_array_runs(py::module_& module);
 
 }  // namespace mac::python

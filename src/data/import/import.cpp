@@ -17,7 +17,7 @@ namespace mac {
 
 namespace {
 
-constexpr std::size_t numbers_at_once = 1 << 19, rows_of_a_chunk = 4096;
+constexpr std::size_t numbers_at_once = 1 << 17, rows_of_a_chunk = 4096;
 
 std::string quoted(const std::vector<std::string>& texts) {
   std::vector<std::string> parts;
@@ -145,6 +145,8 @@ class Import {
     if (std::ranges::any_of(recordings_.units(), [](const std::string& unit) { return !unit.empty(); }))
       resolved.set_attribute("units", recordings_.units());
     h5::Dataset closure = create_series(file, split.name, "closure", n, times, system.closure_names());
+    if (plan_.gaps == Gaps::mask)
+      closure.set_attribute(masked_attribute, std::string("where rows were missing"));
     h5::Dataset mean = create_series(file, split.name, "closure_mean", n, times - 1, system.closure_names());
 
     const std::size_t d = system.resolved_size(), c = system.closure_size(), width = recordings_.width();

@@ -4,7 +4,6 @@
 #include <zlib.h>
 
 #include <charconv>
-#include <filesystem>
 #include <mac/error.hpp>
 
 #include "data/import/byte_window.hpp"
@@ -75,7 +74,9 @@ NumpyArray read_header(const std::string& where, std::shared_ptr<ByteWindow> byt
       std::move(bytes), type_of(where, entry(where, header, "descr")), begin + prefix + length, {}, {}};
   std::string_view shape = entry(where, header, "shape");
   shape = shape.substr(0, shape.find(')'));
-  std::size_t elements = 1;
+  std::size_t most =
+      (end - array.offset) / array.type.bytes;  // elements that are there, over the axes so far
+  bool none = false;
   for (std::size_t at = 1; at < shape.size();) {
     if (shape[at] == ' ' || shape[at] == ',') {
       ++at;
@@ -85,11 +86,12 @@ NumpyArray read_header(const std::string& where, std::shared_ptr<ByteWindow> byt
     const auto [rest, failure] = std::from_chars(shape.data() + at, shape.data() + shape.size(), n);
     if (failure != std::errc()) throw Error("{}: has a shape that cannot be read: {})", where, shape);
     array.dims.push_back(n);
-    if (n > 0 && elements > (end - array.offset) / array.type.bytes / n)
-      throw Error("{}: announces the shape {}), for which the file is too short", where, shape);
-    elements *= n;
+    most = n > 0 ? most / n : 0;
+    none = none || n == 0;
     at = static_cast<std::size_t>(rest - shape.data());
   }
+  if (most == 0 && !none)
+    throw Error("{}: announces the shape {}), for which the file is too short", where, shape);
   const bool fortran = entry(where, header, "fortran_order").starts_with("True");
   array.strides.resize(array.dims.size());
   std::size_t stride = array.type.bytes;
@@ -223,7 +225,7 @@ std::shared_ptr<ByteWindow> unpack(const std::string& where, ByteWindow& bytes, 
 std::unique_ptr<ForeignFile> open_npy(const std::string& path) {
   auto file = std::make_unique<NumpyFile>(path);
   const auto bytes = std::make_shared<ByteWindow>(path);
-  file->add(std::filesystem::path(path).stem().string(), read_header(path, bytes, 0, bytes->size()));
+  file->add("y", read_header(path, bytes, 0, bytes->size()));  // it has no name of its own
   return file;
 }
 

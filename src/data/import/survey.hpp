@@ -21,7 +21,8 @@ struct Segment {
 
 struct Survey {
   double dt = 0;
-  bool interpolated = false;
+  bool interpolated = false;  // at some times, or
+  bool resampled = false;     // at all
   std::vector<Segment> segments;
   std::vector<std::set<std::size_t>> dropped;               // rows of each trajectory that are outliers
   std::vector<std::vector<double>> marks;                   // time of every 1024th row of each trajectory
