@@ -5,6 +5,7 @@
 //   resolved      (n_traj, n_time, d)      resolved variables
 //   closure       (n_traj, n_time, c)      closure at the saved times
 //   closure_mean  (n_traj, n_time-1, c)    its mean over the interval that follows each saved time
+// A closure whose dataset has the attribute "masked" is NaN where nobody knows it: it counts in no loss and no metric.
 // The root's attributes hold the experiment's text, the seed and the program's version: the file says what it
 // is and how to make it again.
 #pragma once
@@ -53,6 +54,7 @@ class DataSplit {
   std::size_t closure_size() const;
   const std::vector<double>& time() const;
   const std::string& label(std::size_t trajectory) const;  // "sin x", or empty
+  bool masked() const;                                     // the closure is NaN where it is not known
 
   // `count` consecutive times of one trajectory, row-major (count, variables).
   void read_resolved(std::size_t trajectory, std::size_t first, std::size_t count, double* out) const;

@@ -19,6 +19,7 @@ struct RunOptions {
   bool allow_other_parameters = false;    // of the system than those that a trained model was made for
   bool say_warnings = true;               // on standard error, as soon as they are known
   bool report = true;                     // false: no report.html, which needs gnuplot
+  std::string data_from = {};             // another run's folder: its data file is taken if it is the same
 };
 
 struct RunResult {

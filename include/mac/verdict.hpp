@@ -20,6 +20,7 @@ struct Comparison {
   std::string split, interval;
   std::optional<double> better;       // error without closure / error; infinite: without closure all blow up
   std::optional<double> above_floor;  // error / error of the exact closure
+  std::optional<double> memory;       // error of a network without memory / error
 };
 
 struct Verdict {
@@ -29,6 +30,9 @@ struct Verdict {
   std::string sentence;
   std::vector<std::string> warnings;
 };
+
+/// The first model of kind mlp, by the experiment's list or by its name: a network that remembers nothing.
+const ModelMetrics* find_memoryless(const Evaluation& evaluation);
 
 /// Of every model but markov and exact.
 std::vector<Verdict> verdicts(const Evaluation& evaluation);

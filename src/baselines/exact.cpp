@@ -20,6 +20,10 @@ class TrueClosure final : public ClosureGroup {
         count_(count),
         c_(split.closure_size()),
         values_(count * times_ * c_) {
+    if (split.masked())
+      throw UsageError(
+          "the closure of split {} is not known everywhere (rows were missing): there is no exact one",
+          split.name());
     for (std::size_t i = 0; i < count; ++i) {
       double* out = values_.data() + i * times_ * c_;
       if (target == Target::instant)

@@ -44,9 +44,11 @@ std::string settings_reference();
 
 // Each adds its command to the program; the command runs when it is chosen.
 void add_generate(CLI::App& program);
+void add_import(CLI::App& program);
 void add_train(CLI::App& program);
 void add_rollout(CLI::App& program);
 void add_run(CLI::App& program);
+void add_sweep(CLI::App& program);
 void add_evaluate(CLI::App& program);
 void add_bench(CLI::App& program);
 void add_predict(CLI::App& program);

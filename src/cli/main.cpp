@@ -48,7 +48,9 @@ int run(int argc, char** argv) {
       "  mac rollout markov --data data.h5 -o markov.h5\n"
       "  mac evaluate mac.h5 markov.h5");
   add_run(program);
+  add_sweep(program);
   add_generate(program);
+  add_import(program);
   add_train(program);
   add_rollout(program);
   add_evaluate(program);

@@ -15,6 +15,7 @@ struct DataSplit::Impl {
   std::vector<double> time;
   std::vector<std::string> labels;
   h5::Dataset resolved, closure, closure_mean;
+  bool masked = false;
 };
 
 DataSplit::DataSplit(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
@@ -28,6 +29,7 @@ std::size_t DataSplit::resolved_size() const { return impl_->resolved.dims()[2];
 std::size_t DataSplit::closure_size() const { return impl_->closure.dims()[2]; }
 const std::vector<double>& DataSplit::time() const { return impl_->time; }
 const std::string& DataSplit::label(std::size_t trajectory) const { return impl_->labels.at(trajectory); }
+bool DataSplit::masked() const { return impl_->masked; }
 
 namespace {
 
@@ -106,6 +108,7 @@ DataSplit DataFile::split(const std::string& name) const {
                           open_series(file, name, "resolved", {n, times, system.resolved_size()}),
                           open_series(file, name, "closure", {n, times, system.closure_size()}),
                           open_series(file, name, "closure_mean", {n, times - 1, system.closure_size()})});
+  split->masked = file.has_attribute(fmt::format("/{}/closure", name), masked_attribute);
   return DataSplit(std::move(split));
 }
 

@@ -12,6 +12,9 @@ namespace mac {
 void create_split_group(h5::File& file, const std::string& name, const std::vector<std::string>& labels,
                         const std::vector<double>& time, std::string_view time_unit);
 
+/// On a closure that is NaN where nobody knows it.
+inline constexpr const char* masked_attribute = "masked";
+
 /// "/name/dataset" (trajectories, times, variables), compressed in chunks of one trajectory.
 h5::Dataset create_series(h5::File& file, const std::string& name, const std::string& dataset,
                           std::size_t trajectories, std::size_t times,

@@ -166,6 +166,7 @@ Json verdicts_json(const Evaluation& evaluation) {
       Json entry = {{"split", comparison.split}, {"interval", comparison.interval}};
       if (comparison.better) entry["better_than_no_closure"] = number(*comparison.better);
       if (comparison.above_floor) entry["above_exact_closure"] = number(*comparison.above_floor);
+      if (comparison.memory) entry["better_than_no_memory"] = number(*comparison.memory);
       comparisons.push_back(std::move(entry));
     }
     models[verdict.model] = {{"sentence", verdict.sentence},

@@ -8,6 +8,7 @@
 #include <mac/open_model.hpp>
 #include <mac/progress.hpp>
 
+#include "evaluation/history_need.hpp"
 #include "rollout/rollout_file.hpp"
 
 namespace mac {
@@ -30,6 +31,18 @@ double history_of(const std::string& model) {
   return ConfigTable::parse(training->second, model).number_or("history", 0);
 }
 
+/// Of a network that reads no past before it runs.
+std::optional<std::string> need_of_history(const std::string& model, const DataFile& data) {
+  if (is_baseline(model) || history_of(model) > 0) return std::nullopt;
+  for (const char* split : {"validation", "test", "train"})
+    if (data.has(split))
+      return history_warning(
+          std::filesystem::path(model).stem().string(),
+          closure_errors(*open_model({model, {}, {}, {}}, data), data.split(split), training_trajectories),
+          data.experiment().data.closure_step());
+  return std::nullopt;
+}
+
 std::vector<Verdict> compare_trained(const std::string& model, const DataFile& data, int threads) {
   RolloutOptions options;
   options.threads = threads;
@@ -44,7 +57,8 @@ std::vector<Verdict> compare_trained(const std::string& model, const DataFile& d
   rollouts.push_back(rollout_in_memory(*own, data, options));
   rollouts.push_back(rollout_in_memory(*make_markov(), data, options));
   const HeldClosure held = own->held();
-  if (held.hold != Hold::stage) rollouts.push_back(rollout_in_memory(*make_exact(held), data, options));
+  if (held.hold != Hold::stage && !data.split(options.splits.front()).masked())
+    rollouts.push_back(rollout_in_memory(*make_exact(held), data, options));
   return verdicts(evaluate(std::move(rollouts)));
 }
 
@@ -68,12 +82,17 @@ std::vector<Verdict> compare_rollout(const std::string& rollout, const DataFile&
 }  // namespace
 
 std::vector<Verdict> judge_training(const std::string& model, const DataFile& data, int threads) {
-  if (!data.experiment().system->has_equations())
-    return none(model,
-                "there are no equations, so there is no comparison with no closure; what the loss along true "
-                "trajectories says of a free run shows only in your solver");
   try {
-    return compare_trained(model, data, threads);
+    std::vector<Verdict> verdicts = data.experiment().system->has_equations()
+                                        ? compare_trained(model, data, threads)
+                                        : none(model,
+                                               "there are no equations, so there is no comparison with no "
+                                               "closure; what the loss along true "
+                                               "trajectories says of a free run shows only in your solver");
+    if (!verdicts.empty())
+      if (auto warning = need_of_history(model, data))
+        verdicts.front().warnings.push_back(std::move(*warning));
+    return verdicts;
   } catch (const Interrupted&) {
     throw;
   } catch (const Error& error) {

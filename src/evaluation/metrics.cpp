@@ -235,9 +235,15 @@ class Collector {
     };
     const Pair resolved{slice(split.resolved, d_), slice(split.true_resolved, d_), d_};
     const Pair closure{slice(split.closure, c_), slice(split.true_closure, c_), c_};
+    // Where the closure is masked, the state is interpolated: no truth to be judged by.
+    std::vector<double> truth(resolved.truth.begin(), resolved.truth.end());
+    for (std::size_t k = 0; k < closure.truth.size(); ++k)
+      if (std::isnan(closure.truth[k]))
+        std::fill_n(truth.begin() + static_cast<std::ptrdiff_t>(k / c_ * d_), d_, closure.truth[k]);
+    const Pair known{resolved.predicted, truth, d_};
     for (std::size_t k = 0; k < intervals_.size(); ++k) {
       const auto [first, last] = time_range(split.time, intervals_[k]);
-      const auto resolved_errors = errors_of(resolved, first, last);
+      const auto resolved_errors = errors_of(known, first, last);
       const auto closure_errors = errors_of(closure, first, last);
       for (std::size_t v = 0; v < d_; ++v) resolved_[k][v].add(resolved_errors[v]);
       for (std::size_t v = 0; v < c_; ++v) closure_[k][v].add(closure_errors[v]);

@@ -55,15 +55,24 @@ std::optional<double> ratio(const SplitMetrics& above, const SplitMetrics& below
   return std::exp(sum / static_cast<double>(count));
 }
 
-Comparison compare_over(const ModelMetrics& model, const ModelMetrics* markov, const ModelMetrics* exact,
-                        const std::string& split, const std::string& interval) {
-  Comparison result{split, interval, std::nullopt, std::nullopt};
+/// What a model is compared with; null where there is none.
+struct Others {
+  const ModelMetrics *markov = nullptr, *exact = nullptr, *memoryless = nullptr;
+};
+
+Comparison compare_over(const ModelMetrics& model, const Others& others, const std::string& split,
+                        const std::string& interval) {
+  Comparison result{split, interval, std::nullopt, std::nullopt, std::nullopt};
   const SplitMetrics& own = model.splits.at(split);
   if (all_blew_up(own)) return result;
-  if (const SplitMetrics* none = find_split(markov, split))
+  if (const SplitMetrics* none = find_split(others.markov, split))
     result.better = all_blew_up(*none) ? std::optional(std::numeric_limits<double>::infinity())
                                        : ratio(*none, own, interval);
-  if (const SplitMetrics* floor = find_split(exact, split)) result.above_floor = ratio(own, *floor, interval);
+  if (const SplitMetrics* floor = find_split(others.exact, split))
+    result.above_floor = ratio(own, *floor, interval);
+  if (const SplitMetrics* blind = find_split(others.memoryless, split); blind && others.memoryless != &model)
+    result.memory = all_blew_up(*blind) ? std::optional(std::numeric_limits<double>::infinity())
+                                        : ratio(*blind, own, interval);
   return result;
 }
 
@@ -82,13 +91,19 @@ std::string better_words(const Comparison& comparison) {
   return fmt::format("{:.3g} times better than no closure {}", *comparison.better, where);
 }
 
-std::string sentence_of(const ModelMetrics& model, const std::vector<Comparison>& comparisons, bool compared,
-                        const System& system) {
+std::string memory_words(double memory, const std::string& memoryless) {
+  if (std::isinf(memory)) return fmt::format("better than {}, which has no memory and blows up", memoryless);
+  return memory < 1 ? fmt::format("{:.3g} times worse than {}, which has no memory", 1 / memory, memoryless)
+                    : fmt::format("{:.3g} times better than {}, which has no memory", memory, memoryless);
+}
+
+std::string sentence_of(const ModelMetrics& model, const std::vector<Comparison>& comparisons,
+                        const Others& others, const System& system) {
   const Comparison& headline = comparisons.front();
   if (all_blew_up(model.splits.at(headline.split)))
     return fmt::format("{}: every rollout {} blew up", model.model, split_words(headline.split));
   std::string sentence = model.model + ": ";
-  if (!compared) {
+  if (!others.markov) {
     sentence +=
         system.has_equations()
             ? "no rollout of markov (no closure) is among the files, so there is no comparison with it"
@@ -100,17 +115,22 @@ std::string sentence_of(const ModelMetrics& model, const std::vector<Comparison>
   }
   if (headline.above_floor)
     sentence += fmt::format("; its error is {:.3g} times that of the exact closure", *headline.above_floor);
+  if (headline.memory) sentence += "; " + memory_words(*headline.memory, others.memoryless->model);
   return sentence;
 }
 
-void warn_of_losses(const ModelMetrics& model, const ModelMetrics* markov,
+void warn_of_losses(const ModelMetrics& model, const Others& others, const Comparison& headline,
                     std::vector<std::string>& warnings) {
+  if (headline.memory && *headline.memory < 1)
+    warnings.push_back(
+        fmt::format("{}: the closure is {}: memory does not help here, or is not trained enough", model.model,
+                    memory_words(*headline.memory, others.memoryless->model)));
   for (const char* split : split_order) {
     const SplitMetrics* metrics = find_split(&model, split);
     if (!metrics) continue;
     const auto found = model.splits.find(split);
     for (const IntervalMetrics& interval : found->second.intervals) {
-      const Comparison comparison = compare_over(model, markov, nullptr, split, to_string(interval.interval));
+      const Comparison comparison = compare_over(model, {others.markov}, split, to_string(interval.interval));
       if (comparison.better && *comparison.better < 1)
         warnings.push_back(fmt::format("{}: the closure is {}", model.model, better_words(comparison)));
     }
@@ -192,6 +212,13 @@ void warn_of_climate(const ModelMetrics& model, std::vector<std::string>& warnin
 
 }  // namespace
 
+const ModelMetrics* find_memoryless(const Evaluation& evaluation) {
+  return find_model(evaluation, [&](const std::string& name) {
+    const auto plan = std::ranges::find(evaluation.experiment.models, name, &ModelPlan::name);
+    return plan == evaluation.experiment.models.end() ? name == "mlp" : plan->kind == "mlp";
+  });
+}
+
 bool is_floor(std::string_view model) { return model == "exact" || model.starts_with("exact_"); }
 
 std::string_view verdict_measure() {
@@ -200,9 +227,9 @@ std::string_view verdict_measure() {
 
 std::vector<Verdict> verdicts(const Evaluation& evaluation) {
   const System& system = *evaluation.experiment.system;
-  const ModelMetrics* markov =
-      find_model(evaluation, [](const std::string& name) { return name == "markov"; });
-  const ModelMetrics* exact = find_model(evaluation, [](const std::string& name) { return is_floor(name); });
+  const Others others{find_model(evaluation, [](const std::string& name) { return name == "markov"; }),
+                      find_model(evaluation, [](const std::string& name) { return is_floor(name); }),
+                      find_memoryless(evaluation)};
   std::vector<Verdict> result;
   for (const ModelMetrics& model : evaluation.models) {
     if (model.model == "markov" || is_floor(model.model)) continue;
@@ -210,14 +237,15 @@ std::vector<Verdict> verdicts(const Evaluation& evaluation) {
     for (const char* split : split_order)
       if (const SplitMetrics* metrics = find_split(&model, split); metrics && !metrics->intervals.empty())
         verdict.comparisons.push_back(
-            compare_over(model, markov, exact, split, to_string(longest(*metrics).interval)));
-    if (!verdict.comparisons.empty())
-      verdict.sentence = sentence_of(model, verdict.comparisons, markov != nullptr, system);
-    else if (const SplitMetrics* runs = find_split(&model, statistics_split); runs && runs->statistics)
+            compare_over(model, others, split, to_string(longest(*metrics).interval)));
+    if (!verdict.comparisons.empty()) {
+      verdict.sentence = sentence_of(model, verdict.comparisons, others, system);
+      warn_of_losses(model, others, verdict.comparisons.front(), verdict.warnings);
+    } else if (const SplitMetrics* runs = find_split(&model, statistics_split); runs && runs->statistics) {
       verdict.sentence = climate_sentence(model.model, *runs->statistics);
-    else
+    } else {
       continue;
-    warn_of_losses(model, markov, verdict.warnings);
+    }
     warn_of_blow_ups(model, verdict.warnings);
     warn_of_parting(model, verdict.warnings);
     warn_of_outside(model, system, verdict.warnings);

@@ -34,22 +34,18 @@ struct Written {
   std::vector<Text> texts;
 };
 
-namespace {
-
-constexpr unsigned deflate_level = 1;        // smooth trajectories: the byte shuffle does most of the work
-constexpr std::size_t most_deflated = 1032;  // bytes that one byte of deflate's can stand for
-
-/// Whoever calls HDF5 takes the turn first: it is thread-safe only where it was built to be. Where it is,
-/// every thread has its own error stack, which prints itself unless told not to; our errors go to the user in
-/// our words. Its clean-up at exit crashes on a file whose last write failed (a full disk); handles close
-/// themselves, so it has nothing to do there.
-[[nodiscard]] std::unique_lock<std::recursive_mutex> take_turn() {
+std::unique_lock<std::recursive_mutex> take_turn() {
   static std::recursive_mutex mutex;
   std::unique_lock turn(mutex);
   [[maybe_unused]] static const herr_t no_clean_up = H5dont_atexit();
   [[maybe_unused]] thread_local const herr_t silent = H5Eset_auto2(H5E_DEFAULT, nullptr, nullptr);
   return turn;
 }
+
+namespace {
+
+constexpr unsigned deflate_level = 1;        // smooth trajectories: the byte shuffle does most of the work
+constexpr std::size_t most_deflated = 1032;  // bytes that one byte of deflate's can stand for
 
 /// The innermost sentence of HDF5's error stack.
 std::string reason() {

@@ -14,6 +14,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <mutex>
 #include <string>
 #include <vector>
 
@@ -40,6 +41,12 @@ class Handle {
   hid_t id_ = -1;
   Close close_ = nullptr;
 };
+
+/// Whoever calls HDF5 takes the turn first: it is thread-safe only where it was built to be. Where it is,
+/// every thread has its own error stack, which prints itself unless told not to; our errors go to the user in
+/// our words. Its clean-up at exit crashes on a file whose last write failed (a full disk); handles close
+/// themselves, so it has nothing to do there.
+[[nodiscard]] std::unique_lock<std::recursive_mutex> take_turn();
 
 /// What was written to a file: the blocks of its datasets, each with a hash of its bytes.
 struct Written;

@@ -202,8 +202,23 @@ class Study {
     stage("generate", "data.h5",
           {experiment_.config.table("system").canonical(), experiment_.config.table("data").canonical()},
           [&] {
-            generate(experiment_, path("data.h5"), {options_.threads, options_.quiet});
+            if (!take_data()) generate(experiment_, path("data.h5"), {options_.threads, options_.quiet});
           });
+  }
+
+  /// The data of another run of the same [system] and [data], by a link where the disk has links.
+  bool take_data() const {
+    if (options_.data_from.empty()) return false;
+    const fs::path source = fs::path(options_.data_from) / "data.h5", target = path("data.h5");
+    const auto canonical = [](const Experiment& of) {
+      return of.config.table("system").canonical() + of.config.table("data").canonical();
+    };
+    if (canonical(DataFile::open(source.string()).experiment()) != canonical(experiment_)) return false;
+    std::error_code failure;
+    fs::remove(target, failure);
+    fs::create_hard_link(source, target, failure);
+    if (failure) fs::copy_file(source, target, failure);
+    return !failure;
   }
 
   /// On a device all seeds of a network train together.

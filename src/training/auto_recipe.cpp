@@ -23,8 +23,9 @@ namespace {
 namespace fs = std::filesystem;
 using Clock = std::chrono::steady_clock;
 
-constexpr std::size_t steps_share = 8;    // a trial takes the whole training's steps over this ...
-constexpr std::size_t least_steps = 300;  // ... but not fewer than these
+constexpr std::size_t steps_share = 8;  // a trial takes the whole training's steps over this ...
+constexpr std::size_t least_steps = 300, most_steps = 600;  // ... but not fewer or more than these
+constexpr double close_second = 2;  // times the best trial's error, up to which the second is trained in full
 constexpr double noise_factor = 3, lr_factor = 2.5;
 constexpr double useful_fit = 0.3;  // largest error of fitted equations that still tell closures apart
 
@@ -57,6 +58,7 @@ class AutoTraining {
       search_.none = error_without_closure();
       try_noise();
       try_others();
+      try_without_memory();
     }
     train_finalists();
     return write_model();
@@ -125,7 +127,7 @@ class AutoTraining {
   }
 
   std::size_t trial_steps() const {
-    return std::min(stage().steps, std::max(least_steps, stage().steps / steps_share));
+    return std::min(stage().steps, std::clamp(stage().steps / steps_share, least_steps, most_steps));
   }
 
   TrialSettings planned() const { return {stage().noise, stage().max_lr, 0, false}; }
@@ -156,6 +158,18 @@ class AutoTraining {
       for (const int size : {-1, 1}) attempt({from.noise, from.max_lr, size, false}, trial_steps());
   }
 
+  /// What memory is worth: the best short trial again with a network that has none. It is never chosen.
+  void try_without_memory() {
+    const Trial& with = search_.trials[best()];
+    if (with.shape.kind == LayerKind::mlp || !std::isfinite(with.error)) return;
+    if (options_.device == Device::cuda) return;  // which has no such network
+    if (options_.budget > 0 && over_budget(with.steps)) return;
+    const ModelPlan plan = without_memory(settled(with.settings, with.steps));
+    search_.memoryless = {
+        trained_error(plan, (fs::path(folder()) / "memoryless.safetensors").string(), with.steps),
+        with.error};
+  }
+
   /// In full: the best two trials, with a stage of rollouts if that helped where it was tried. A large
   /// network takes the time of both.
   void train_finalists() {
@@ -170,7 +184,8 @@ class AutoTraining {
       for (std::size_t i = 0; i < std::min<std::size_t>(2, ranked.size()); ++i) {
         TrialSettings finalist = ranked[i].settings;
         finalist.rollout = rollouts;
-        if (i == 0 || ranked[0].settings.size <= 0) attempt(finalist, stage().steps, i == 0);
+        const bool close = ranked[i].error <= close_second * ranked[0].error;
+        if (i == 0 || (close && ranked[0].settings.size <= 0)) attempt(finalist, stage().steps, i == 0);
       }
     }
     search_.chosen = best();
@@ -196,30 +211,40 @@ class AutoTraining {
       search_.cut_by_budget = true;
       return;
     }
-    const double dt = experiment_.data.closure_step();
-    const ModelPlan plan = with_settings(plan_, settings, steps, data_.split("train").times() - 1, dt);
+    const ModelPlan plan = settled(settings, steps);
     Trial trial{settings, plan.network->shape, steps};
-    const std::string file = trial_file(search_.trials.size());
+    trial.error = trained_error(plan, trial_file(search_.trials.size()), steps, always && !search_.judged);
+    search_.trials.push_back(trial);
+    if (!options_.quiet && search_.judged)
+      say("trial {}: {} steps, {}: {:.3g} % (no closure {:.3g} %)\n", search_.trials.size(), steps,
+          to_string(trial), 100 * trial.error, 100 * search_.none);
+  }
+
+  ModelPlan settled(const TrialSettings& settings, std::size_t steps) const {
+    return with_settings(plan_, settings, steps, data_.split("train").times() - 1,
+                         experiment_.data.closure_step());
+  }
+
+  /// Of free rollouts after a training into `file`; infinity where the loss exploded, unless that `must` succeed.
+  double trained_error(const ModelPlan& plan, const std::string& file, std::size_t steps, bool must = false) {
     const auto begin = Clock::now();
     TrainOptions options = options_;
     options.resume = true;
+    double error = std::numeric_limits<double>::infinity();
     try {
       const std::uint64_t seed = training().seed;
-      trial.error =
+      error =
           train_as_planned(experiment_, plan, {&seed, 1}, data_, {&file, 1}, options).at(0).best_validation;
     } catch (const Interrupted&) {
       throw;
     } catch (const UsageError&) {
       throw;
     } catch (const Error&) {
-      if (always && !search_.judged) throw;  // the loss exploded: a trial that failed
+      if (must) throw;
     }
     seconds_ += seconds_since(begin);
     steps_ += steps;
-    search_.trials.push_back(trial);
-    if (!options_.quiet && search_.judged)
-      say("trial {}: {} steps, {}: {:.3g} % (no closure {:.3g} %)\n", search_.trials.size(), steps,
-          to_string(trial), 100 * trial.error, 100 * search_.none);
+    return error;
   }
 
   /// Whether these steps leave too little time for a whole training after them.

@@ -53,9 +53,11 @@ class ClosureLoss final : public Loss<T> {
   }
 
  private:
-  /// y - target at the given row and component.
+  /// y - target at the given row and component; nothing where nobody knows the target (a masked closure).
   double error(const Batch& batch, std::size_t row, std::size_t j) const {
-    return static_cast<double>(y_[row + j]) - normalisers_.output.to_network(j, batch.closure[row + j]);
+    const double target = batch.closure[row + j];
+    if (std::isnan(target)) return 0;
+    return static_cast<double>(y_[row + j]) - normalisers_.output.to_network(j, target);
   }
 
   /// Numbers of sample b that only the memory sees; their gradient is zero.

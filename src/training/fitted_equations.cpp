@@ -26,7 +26,7 @@ struct Samples {
 
 std::optional<Samples> sample(const System& system, const DataSplit& split, double dt) {
   const std::size_t times = split.times(), d = split.resolved_size(), c = split.closure_size();
-  if (times < 5) return std::nullopt;
+  if (times < 5 || split.masked()) return std::nullopt;
   const auto targets = system.closure_targets();
   const std::size_t all = split.trajectories() * (times - 4), every = (all + most_rows - 1) / most_rows;
   const auto rows = static_cast<Eigen::Index>((all + every - 1) / every), n = static_cast<Eigen::Index>(d);

@@ -13,34 +13,38 @@ namespace {
 class Statistics {
  public:
   explicit Statistics(std::size_t components)
-      : shift_(components), sum_(components), squares_(components), largest_(components) {}
+      : shift_(components),
+        sum_(components),
+        squares_(components),
+        largest_(components),
+        counts_(components) {}
 
   void add(const std::vector<double>& rows) {
     const std::size_t n = sum_.size();
-    // Sums are taken around a first value: a mean far from zero costs no digits of the deviation.
-    if (count_ == 0) std::copy_n(rows.begin(), n, shift_.begin());
     for (std::size_t i = 0; i < rows.size(); ++i) {
       const std::size_t v = i % n;
+      if (std::isnan(rows[i])) continue;  // of a masked closure
+      // Sums are taken around a first value: a mean far from zero costs no digits of the deviation.
+      if (counts_[v]++ == 0) shift_[v] = rows[i];
       const double distance = rows[i] - shift_[v];
       sum_[v] += distance;
       squares_[v] += distance * distance;
       largest_[v] = std::max(largest_[v], std::abs(rows[i]));
     }
-    count_ += rows.size() / n;
   }
 
-  double mean(std::size_t v) const { return shift_[v] + sum_[v] / count(); }
+  double mean(std::size_t v) const { return shift_[v] + sum_[v] / count(v); }
   double variance(std::size_t v) const {
-    const double offset = sum_[v] / count();
-    return std::max(0.0, squares_[v] / count() - offset * offset);
+    const double offset = sum_[v] / count(v);
+    return std::max(0.0, squares_[v] / count(v) - offset * offset);
   }
   double largest(std::size_t v) const { return largest_[v]; }
   std::size_t size() const { return sum_.size(); }
 
  private:
-  double count() const { return static_cast<double>(count_); }
+  double count(std::size_t v) const { return static_cast<double>(counts_[v]); }
   std::vector<double> shift_, sum_, squares_, largest_;
-  std::size_t count_ = 0;
+  std::vector<std::size_t> counts_;
 };
 
 struct Scale {
@@ -79,11 +83,11 @@ Scale fit(const Statistics& statistics, Scaling scaling, const System& system) {
   return out;
 }
 
-/// rows (times, names) of a trajectory, from the first time on
+/// rows (times, names) of a trajectory, from the first time on; `masked`: NaN says that nobody knows the value
 void check_finite(std::span<const double> rows, const std::vector<std::string>& names, const DataSplit& split,
-                  std::size_t trajectory) {
+                  std::size_t trajectory, bool masked = false) {
   for (std::size_t k = 0; k < rows.size(); ++k)
-    if (!std::isfinite(rows[k]))
+    if (!std::isfinite(rows[k]) && !(masked && std::isnan(rows[k])))
       throw Error("split {}: {} is {} in trajectory {} at t = {:g}", split.name(), names[k % names.size()],
                   rows[k], trajectory, split.time()[k / names.size()]);
 }
@@ -115,9 +119,11 @@ void check_finite(const DataSplit& split, const System& system) {
     split.read_resolved(i, 0, times, rows.data());
     check_finite({rows.data(), times * split.resolved_size()}, system.resolved_names(), split, i);
     split.read_closure(i, 0, times, rows.data());
-    check_finite({rows.data(), times * split.closure_size()}, system.closure_names(), split, i);
+    check_finite({rows.data(), times * split.closure_size()}, system.closure_names(), split, i,
+                 split.masked());
     split.read_closure_mean(i, 0, times - 1, rows.data());
-    check_finite({rows.data(), (times - 1) * split.closure_size()}, system.closure_names(), split, i);
+    check_finite({rows.data(), (times - 1) * split.closure_size()}, system.closure_names(), split, i,
+                 split.masked());
   }
 }
 
@@ -138,7 +144,7 @@ Normalisation fit_normalisation(const DataSplit& train, const System& system, Sc
       rows.resize((times - 1) * c);
       train.read_closure_mean(i, 0, times - 1, rows.data());
     }
-    check_finite(rows, system.closure_names(), train, i);
+    check_finite(rows, system.closure_names(), train, i, train.masked());
     closure.add(rows);
   }
   const Scale input = fit(resolved, scaling, system), output = fit(closure, scaling, system);

@@ -63,6 +63,14 @@ ModelPlan with_settings(const ModelPlan& plan, const TrialSettings& settings, st
   return changed;
 }
 
+ModelPlan without_memory(ModelPlan plan) {
+  NetworkShape& shape = plan.network->shape;
+  shape.kind = LayerKind::mlp;
+  shape.d_state = 0;
+  plan.kind = to_string(shape.kind);
+  return plan;
+}
+
 bool is_open(const TrainingPlan& plan, std::string_view setting) {
   return !plan.given.contains(std::string(setting));
 }
@@ -97,7 +105,13 @@ nlohmann::json to_json(const Search& search) {
   const auto if_judged = [&](const auto& value) {
     return search.judged ? nlohmann::json(value) : nlohmann::json(nullptr);
   };
-  return {{"judged_by", search.judged ? "free rollouts over the validation data" : "validation loss"},
+  nlohmann::json memoryless;
+  if (search.memoryless)
+    memoryless = {{"error", std::isfinite(search.memoryless->error) ? nlohmann::json(search.memoryless->error)
+                                                                    : nullptr},
+                  {"with_memory", search.memoryless->with_memory}};
+  return {{"memoryless", memoryless},
+          {"judged_by", search.judged ? "free rollouts over the validation data" : "validation loss"},
           {"equations", search.equations},
           {"error_without_closure", if_judged(search.none)},
           {"trials", trials},
@@ -114,6 +128,12 @@ std::string to_table(const Search& search) {
     text += fmt::format("{} {:>6} steps  {:<60} {:>9}\n", i == search.chosen ? "*" : " ",
                         search.trials[i].steps, to_string(search.trials[i]), percent(search.trials[i].error));
   text += fmt::format("  {:>6}        {:<60} {:>9}\n", "", "no closure", percent(search.none));
+  if (search.memoryless) {
+    const auto& [error, with_memory] = *search.memoryless;
+    text += fmt::format("  without memory, otherwise as the best of the short trials ({}): {}{}\n",
+                        percent(with_memory), percent(error),
+                        error < with_memory ? "; memory is not what this problem needs" : "");
+  }
   if (search.cut_by_budget) text += "  the time budget left out the other trials\n";
   text += search.beats_none()
               ? fmt::format("chosen: {}, the least error\n", to_string(search.trials[search.chosen]))

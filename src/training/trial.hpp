@@ -5,6 +5,7 @@
 #include <limits>
 #include <mac/training_plan.hpp>
 #include <nlohmann/json_fwd.hpp>
+#include <optional>
 #include <span>
 
 namespace mac {
@@ -30,6 +31,9 @@ struct Trial {
 ModelPlan with_settings(const ModelPlan& plan, const TrialSettings& settings, std::size_t steps,
                         std::size_t intervals, double dt);
 
+/// The same with a network that remembers nothing, of the same width.
+ModelPlan without_memory(ModelPlan plan);
+
 /// Whether the experiment leaves a setting open: "noise", "max_lr", "size", "loss".
 bool is_open(const TrainingPlan& plan, std::string_view setting);
 
@@ -44,6 +48,11 @@ struct Search {
   std::vector<Trial> trials;
   std::size_t chosen = 0;
   bool cut_by_budget = false;
+  /// Of a network without memory with the best trial's settings, and of that trial, after as many steps.
+  struct Memoryless {
+    double error, with_memory;
+  };
+  std::optional<Memoryless> memoryless = std::nullopt;
 
   bool beats_none() const { return judged && trials[chosen].error < none; }
   /// One sentence; empty where the closure is better than none, or nobody knows.

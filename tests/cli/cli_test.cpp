@@ -103,13 +103,13 @@ TEST_F(CommandLine, HasHelpWithAnExampleForEveryCommand) {
     EXPECT_NE(own.output.find("--threads"), std::string::npos) << command;
     EXPECT_NE(own.output.find("--quiet"), std::string::npos) << command;
   }
-  EXPECT_EQ(commands, 12u);
+  EXPECT_EQ(commands, 14u);
 }
 
 TEST_F(CommandLine, HasEveryOptionInItsReferencePage) {
   const std::string page = read_bytes(MAC_SOURCE_FOLDER "/docs/cli.md");
   const std::regex option("\n  (?:-[a-z],)?(--[a-z-]+)");
-  for (const char* command : {"generate", "train", "rollout", "evaluate", "report", "run", "predict",
+  for (const char* command : {"generate", "import", "train", "rollout", "evaluate", "report", "run", "sweep", "predict",
                               "export", "diagnose", "diagnose memory", "info", "verify", "bench"}) {
     const std::string help = mac(std::string(command) + " --help").output;
     for (std::sregex_iterator found(help.begin(), help.end(), option), end; found != end; ++found) {

@@ -81,6 +81,27 @@ TEST(Verdict, WarnsOfALossOutOfDistributionAlone) {
                  "mac: the closure is 1.5 times worse than no closure out of distribution over [0,1]");
 }
 
+TEST(Verdict, ComparesWithANetworkWithoutMemory) {
+  const auto all = verdicts(
+      evaluate({rollout_of("mac", 0.1, 0.1), rollout_of("mlp", 0.4, 0.9), rollout_of("markov", 1, 1)}));
+  ASSERT_EQ(all.size(), 2u);
+  EXPECT_NEAR(all[0].comparisons[0].memory.value(), 6, 1e-12);
+  EXPECT_EQ(all[0].sentence,
+            "mac: 10 times better than no closure on test data over [0,1]; 6 times better than mlp, which "
+            "has no memory");
+  EXPECT_FALSE(all[1].comparisons[0].memory) << "not with itself";
+  EXPECT_TRUE(all[0].warnings.empty());
+}
+
+TEST(Verdict, WarnsOfMemoryThatDoesNotHelp) {
+  const auto all = verdicts(
+      evaluate({rollout_of("mac", 0.4, 0.4), rollout_of("mlp", 0.2, 0.2), rollout_of("markov", 1, 1)}));
+  expect_warning(
+      all.at(0),
+      "mac: the closure is 2 times worse than mlp, which has no memory: memory does not help here, or is not "
+      "trained enough");
+}
+
 TEST(Verdict, SaysThatThereIsNoComparison) {
   const Verdict verdict = only({rollout_of("mac", 0.1, 0.1)});
   EXPECT_FALSE(verdict.comparisons[0].better);

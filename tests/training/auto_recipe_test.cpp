@@ -79,6 +79,9 @@ TEST(AutoRecipe, SaysInTheModelWhatItTried) {
   for (const Json& trial : said.at("trials"))
     EXPECT_GE(trial.at("error").get<double>(), chosen.at("error").get<double>());
   EXPECT_EQ(chosen.at("error").get<double>(), result.best_validation);
+  const Json& memoryless = said.at("memoryless");
+  EXPECT_GT(memoryless.at("error").get<double>(), 0);
+  EXPECT_NE(result.table.find("without memory"), std::string::npos);
   EXPECT_NE(said.at("equations").get<std::string>().find("fitted"), std::string::npos);
   EXPECT_NE(result.table.find("no closure"), std::string::npos);
 }

@@ -6,6 +6,7 @@
     run = mac.rollout("burgers", y0, t, closure)     # the reduced equations with the closure
     run = mac.rollout(lambda t, y: ..., y0, t, closure)
 
+    data = mac.read("runs.nc")                       # trajectories of another program
     data = mac.read_data("data.h5")                  # data sets as NumPy arrays
     closure = mac.fit("my.safetensors", trajectories, dt=0.01, rhs=reduced)
     result = mac.run("experiments/burgers.toml", "runs/burgers")
@@ -18,6 +19,7 @@ from .coupling import ClosureWarning, Rollout, rollout
 from .data import DataSet, Split, read_data, write_data
 from .fitting import fit
 from .models import load, zoo
+from .reading import DataWarning, read
 from .study import (
     RolloutSplit,
     RunResult,
@@ -26,6 +28,7 @@ from .study import (
     export_onnx,
     generate,
     read_rollout,
+    report,
     rollout_data,
     run,
     train,
@@ -36,6 +39,7 @@ __all__ = [
     "Closure",
     "ClosureWarning",
     "DataSet",
+    "DataWarning",
     "Error",
     "Experiment",
     "Rollout",
@@ -52,8 +56,10 @@ __all__ = [
     "fit",
     "generate",
     "load",
+    "read",
     "read_data",
     "read_rollout",
+    "report",
     "rollout",
     "rollout_data",
     "run",

@@ -40,6 +40,16 @@ class DataSet(Mapping[str, Split]):
         """What the file says about how it was made."""
         return Experiment._wrap(self._file.experiment)
 
+    @property
+    def dt(self) -> float:
+        """The time between two saved times."""
+        return self.experiment.closure_step
+
+    @property
+    def names(self) -> list[str]:
+        """Of the resolved variables."""
+        return list(self.experiment.system.resolved_names)
+
     def __getitem__(self, split: str) -> Split:
         return Split(**self._file.read(split))
 

@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 from . import _mac
 from ._mac import Closure, UsageError
 from .coupling import Rhs
-from .data import split_arrays
+from .data import DataSet, split_arrays
 from .models import PathLike, load
 from .study import _seed, _threads, seconds, training_result
 from .systems import Experiment, as_rhs, toml_lines
@@ -78,7 +78,7 @@ def _shares(arrays: Arrays, share: float) -> tuple[Arrays, Arrays]:
 
 def fit(
     path: PathLike,
-    resolved: ArrayLike,
+    resolved: Union[ArrayLike, DataSet],
     closure: Optional[ArrayLike] = None,
     dt: Optional[float] = None,
     *,
@@ -104,7 +104,8 @@ def fit(
 ) -> Closure:
     """Train a closure on arrays, write it to `path` and open it.
 
-    resolved    (trajectories, times, variables), saved every dt
+    resolved    (trajectories, times, variables), saved every dt; or a data set, as mac.read gives it, with its
+                splits train and validation, its names and its dt
     closure     (trajectories, times, components), the closure at those times; None: dy/dt - rhs, by differences of
                 fourth order; without rhs the whole of dy/dt
     rhs         the reduced right-hand side f(t, y), vectorised over rows, as in mac.rollout: trials are judged with it
@@ -124,6 +125,13 @@ def fit(
     closure.metadata("search") says as JSON what was tried; a ClosureWarning says where nothing was better than no
     closure. Beside `path` it writes the data as PATH.data.h5, and on Ctrl-C what resume = True goes on from.
     """
+    if isinstance(resolved, DataSet):
+        data_set = resolved
+        dt = data_set.dt if dt is None else dt
+        names = data_set.names if names is None else names
+        if "validation" in data_set and np.ndim(validation) == 0:
+            validation = data_set["validation"].resolved
+        resolved = data_set["train"].resolved
     if dt is None or not float(dt) > 0:
         raise UsageError(f"dt is {dt}, expected the time between two saved times")
     first = _trajectories("resolved of train", resolved)

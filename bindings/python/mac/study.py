@@ -7,16 +7,18 @@ from __future__ import annotations
 
 import json
 import os
+import tempfile
 import warnings
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Mapping, Optional, Sequence, Union
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from . import _mac
 from ._mac import UsageError
+from .arrays import Runs, write_runs
 from .coupling import ClosureWarning
 from .models import PathLike, model_path
 from .systems import AnyExperiment, as_experiment
@@ -177,13 +179,59 @@ def read_rollout(path: PathLike, *, data: Optional[PathLike] = None) -> dict[str
     return {name: RolloutSplit(**arrays) for name, arrays in _mac.read_rollout(str(path), _file(data)).items()}
 
 
-def evaluate(rollouts: Union[PathLike, Sequence[PathLike]], *, data: Optional[PathLike] = None) -> dict[str, Any]:
-    """Metrics of rollout files, as in metrics.json (docs/experiments.md). data: as for read_rollout.
+def evaluate(
+    rollouts: Union[PathLike, Sequence[PathLike], Runs],
+    truth: Optional[ArrayLike] = None,
+    *,
+    dt: Optional[float] = None,
+    names: Optional[Sequence[str]] = None,
+    intervals: Optional[Sequence[tuple[float, float]]] = None,
+    data: Optional[PathLike] = None,
+) -> dict[str, Any]:
+    """Metrics of rollout files, or of runs that are arrays, as in metrics.json (docs/experiments.md).
+
+    Files: mac.evaluate(["mac.h5", "markov.h5"]); data as for read_rollout.
+    Arrays: mac.evaluate({"mine": run, "none": alone}, truth, dt=0.01), each a mac.Rollout or an array
+    (trajectories, times, variables) like the truth; "none" is the run without a closure.
 
     metrics["verdict"] says of each model whether its closure is better than none; its warnings are ClosureWarnings.
     """
-    paths = [rollouts] if isinstance(rollouts, (str, os.PathLike)) else list(rollouts)
-    metrics: dict[str, Any] = json.loads(_mac.evaluate([str(path) for path in paths], _file(data)))
+    if isinstance(rollouts, Mapping):
+        if truth is None or dt is None:
+            raise UsageError("runs that are arrays need the truth and dt beside them")
+        with tempfile.TemporaryDirectory(prefix="mac-evaluate-") as folder:
+            files = write_runs(Path(folder), rollouts, truth, dt, names, intervals)
+            text = _mac.evaluate(files, "")
+    else:
+        paths = [rollouts] if isinstance(rollouts, (str, os.PathLike)) else list(rollouts)
+        text = _mac.evaluate([str(path) for path in paths], _file(data))
+    metrics: dict[str, Any] = json.loads(text)
+    _warn(_verdict_warnings(metrics))
+    return metrics
+
+
+def report(
+    path: PathLike,
+    rollouts: Union[PathLike, Sequence[PathLike], Runs],
+    truth: Optional[ArrayLike] = None,
+    *,
+    dt: Optional[float] = None,
+    names: Optional[Sequence[str]] = None,
+    intervals: Optional[Sequence[tuple[float, float]]] = None,
+    threads: int = 0,
+) -> dict[str, Any]:
+    """`mac report`: tables and figures of rollout files, or of runs that are arrays as for mac.evaluate, as one page.
+
+    Gives the metrics; what speaks against a closure is a ClosureWarning.
+    """
+    with tempfile.TemporaryDirectory(prefix="mac-report-") as folder:
+        if isinstance(rollouts, Mapping):
+            if truth is None or dt is None:
+                raise UsageError("runs that are arrays need the truth and dt beside them")
+            files = write_runs(Path(folder), rollouts, truth, dt, names, intervals)
+        else:
+            files = [str(file) for file in ([rollouts] if isinstance(rollouts, (str, os.PathLike)) else rollouts)]
+        metrics: dict[str, Any] = json.loads(_mac.report(files, str(path), _threads(threads)))
     _warn(_verdict_warnings(metrics))
     return metrics
 

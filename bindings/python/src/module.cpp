@@ -51,5 +51,6 @@ PYBIND11_MODULE(_mac, module) {
   bind_closure(module);
   bind_derivatives(module);
   bind_study(module);
+  bind_array_runs(module);
   bind_rollout(module);
 }

@@ -65,5 +65,6 @@ void bind_closure(py::module_& module);
 void bind_derivatives(py::module_& module);
 void bind_rollout(py::module_& module);
 void bind_study(py::module_& module);
+void bind_array_runs(py::module_& module);
 
 }  // namespace mac::python

@@ -4,6 +4,7 @@
 #include <mac/data.hpp>
 #include <mac/evaluation.hpp>
 #include <mac/experiment.hpp>
+#include <mac/import.hpp>
 #include <mac/judge.hpp>
 #include <mac/model.hpp>
 #include <mac/onnx.hpp>
@@ -160,6 +161,17 @@ void bind_data(py::module_& module) {
       .def_property_readonly("splits", &DataFile::splits)
       .def("read", &read_split, py::arg("split"));
   module.def("write_data", &write_arrays, py::arg("experiment"), py::arg("splits"), py::arg("path"));
+  module.def(
+      "import_data",
+      [](const std::vector<std::string>& files, const std::string& plan_text, const std::string& path,
+         bool quiet) {
+        ImportPlan plan;
+        read_import_plan(ConfigTable::parse(plan_text, "read"), plan);
+        const LongCall call;
+        ImportReport report = import_data(files, plan, path, quiet);
+        return std::pair(std::move(report.notes), std::move(report.warnings));
+      },
+      py::arg("files"), py::arg("plan"), py::arg("path"), py::arg("quiet"));
 }
 
 // ---- stages

@@ -1,0 +1,66 @@
+"""mac.evaluate and mac.report of runs that are arrays: rollouts in Python, or of a solver of one's own."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Mapping, Optional, Sequence, Union
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from . import _mac
+from ._mac import UsageError
+from .coupling import Rollout
+from .systems import Experiment, toml_lines
+
+Runs = Mapping[str, Union[Rollout, ArrayLike]]
+
+
+def _three_axes(name: str, values: ArrayLike) -> NDArray[np.float64]:
+    array = np.asarray(values, dtype=float)
+    if array.ndim == 2:
+        array = array[None]
+    if array.ndim != 3:
+        raise UsageError(f"{name} has shape {array.shape}, expected (trajectories, times, variables)")
+    return array
+
+
+def write_runs(
+    folder: Path,
+    runs: Runs,
+    truth: ArrayLike,
+    dt: float,
+    names: Optional[Sequence[str]] = None,
+    intervals: Optional[Sequence[tuple[float, float]]] = None,
+) -> list[str]:
+    """Rollout files of the runs, each with the truth beside it. A run called "none" is the one without a closure."""
+    if not runs:
+        raise UsageError("there are no runs to compare")
+    if not dt > 0:
+        raise UsageError(f"dt is {dt}, expected the time between two saved times")
+    states = _three_axes("truth", truth)
+    count, times, variables = states.shape
+    names = list(names) if names is not None else [f"y{i + 1}" for i in range(variables)]
+    if len(names) != variables:
+        raise UsageError(f"there are {len(names)} names for {variables} variables")
+    text = "[system]\n" + toml_lines({"name": "recorded", "resolved": names, "equations": "zero"})
+    text += "[data]\n" + toml_lines({"dt": float(dt)})
+    text += "[data.test]\n" + toml_lines({"trajectories": count, "horizon": (times - 1) * float(dt)})
+    if intervals is not None:
+        text += "[evaluation]\n" + toml_lines({"intervals": [[float(a), float(b)] for a, b in intervals]})
+    closure = np.zeros_like(states)
+    data = folder / "truth.h5"
+    _mac.write_data(
+        Experiment(text, "arrays")._experiment,
+        {"test": {"resolved": states, "closure": closure, "closure_mean": closure[:, 1:]}},
+        str(data),
+    )
+    files = []
+    for i, (name, run) in enumerate(runs.items()):
+        resolved = _three_axes(name, run.resolved if isinstance(run, Rollout) else run)
+        if resolved.shape != states.shape:
+            raise UsageError(f"{name} has shape {resolved.shape}, the truth {states.shape}")
+        path = folder / f"run{i + 1}.h5"
+        _mac.write_run(str(data), str(path), "markov" if name == "none" else name, resolved, closure)
+        files.append(str(path))
+    return files

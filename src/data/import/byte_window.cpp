@@ -1,0 +1,45 @@
+#include "data/import/byte_window.hpp"
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <mac/error.hpp>
+
+namespace mac {
+
+namespace {
+
+constexpr std::size_t window_bytes = 1 << 18;
+
+}  // namespace
+
+ByteWindow::ByteWindow(std::string path) : ByteWindow(path, std::fopen(path.c_str(), "rbe")) {}
+
+ByteWindow::ByteWindow(std::string path, std::FILE* file) : path_(std::move(path)), file_(file, std::fclose) {
+  if (!file_) throw Error("{}: cannot be read: {}", path_, std::strerror(errno));
+  if (fseeko(file_.get(), 0, SEEK_END) != 0)
+    throw Error("{}: cannot be read: {}", path_, std::strerror(errno));
+  size_ = static_cast<std::size_t>(ftello(file_.get()));
+}
+
+void ByteWindow::read(std::size_t at, std::size_t count, void* out) {
+  if (at > size_ || count > size_ - at)
+    throw Error("{}: ends at byte {}, before what it announces at {}", path_, size_, at + count);
+  char* to = static_cast<char*>(out);
+  while (count > 0) {
+    if (at < begin_ || at >= begin_ + window_.size()) fill(at);
+    const std::size_t from = at - begin_, here = std::min(count, window_.size() - from);
+    std::memcpy(to, window_.data() + from, here);
+    to += here, at += here, count -= here;
+  }
+}
+
+void ByteWindow::fill(std::size_t at) {
+  begin_ = at;
+  window_.resize(std::min(window_bytes, size_ - at));
+  if (fseeko(file_.get(), static_cast<off_t>(at), SEEK_SET) != 0 ||
+      std::fread(window_.data(), 1, window_.size(), file_.get()) != window_.size())
+    throw Error("{}: cannot be read at byte {}: {}", path_, at, std::strerror(errno));
+}
+
+}  // namespace mac

@@ -1,0 +1,31 @@
+// Reading a file at any place through a window of it that is kept: many short reads near each other cost one call.
+#pragma once
+
+#include <cstdio>
+#include <memory>
+#include <string>
+#include <vector>
+
+namespace mac {
+
+class ByteWindow {
+ public:
+  /// Error, naming the file, if it cannot be opened.
+  explicit ByteWindow(std::string path);
+  /// A temporary file that is open already; messages name `path`.
+  ByteWindow(std::string path, std::FILE* file);
+
+  std::size_t size() const { return size_; }
+  /// Error, naming the file, where it ends before.
+  void read(std::size_t at, std::size_t count, void* out);
+
+ private:
+  void fill(std::size_t at);
+
+  std::string path_;
+  std::unique_ptr<std::FILE, int (*)(std::FILE*)> file_;
+  std::size_t size_ = 0, begin_ = 0;
+  std::vector<char> window_;
+};
+
+}  // namespace mac

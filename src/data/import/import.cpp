@@ -1,0 +1,286 @@
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <mac/data.hpp>
+#include <mac/error.hpp>
+#include <mac/import.hpp>
+#include <sstream>
+
+#include "data/import/splits.hpp"
+#include "data/import/tendency.hpp"
+#include "data/provenance.hpp"
+#include "data/split_group.hpp"
+#include "io/atomic_file.hpp"
+#include "io/input_file.hpp"
+
+namespace mac {
+
+namespace {
+
+constexpr std::size_t numbers_at_once = 1 << 17, rows_of_a_chunk = 4096;
+
+std::string quoted(const std::vector<std::string>& texts) {
+  std::vector<std::string> parts;
+  for (const std::string& text : texts) {
+    std::string escaped;
+    for (const char c : text) escaped += c == '"' || c == '\\' ? std::string{'\\', c} : std::string{c};
+    parts.push_back("\"" + escaped + "\"");
+  }
+  return fmt::format("[{}]", fmt::join(parts, ", "));
+}
+
+/// The tables [system] and [system.…] of an experiment, word for word.
+std::string system_text(const ConfigTable& experiment) {
+  std::istringstream lines(experiment.text());
+  std::string text;
+  bool inside = false;
+  for (std::string line; std::getline(lines, line);) {
+    if (const auto at = line.find_first_not_of(" \t"); at != std::string::npos && line[at] == '[') {
+      const std::string_view head = std::string_view(line).substr(line.find_first_not_of(" \t["));
+      inside = head.starts_with("system]") || head.starts_with("system.");
+    }
+    if (inside) text += line + "\n";
+  }
+  return text;
+}
+
+class Import {
+ public:
+  Import(const std::vector<std::string>& files, const ImportPlan& plan, const std::string& output, bool quiet)
+      : plan_(plan), output_(output), quiet_(quiet), recordings_(files, plan) {
+    std::vector<std::string> inputs = files;
+    inputs.insert(inputs.end(), plan.validation_files.begin(), plan.validation_files.end());
+    inputs.insert(inputs.end(), plan.test_files.begin(), plan.test_files.end());
+    for (const std::string& input : inputs) check_output(output, {input});
+    check_writable(output);
+  }
+
+  ImportReport run() {
+    std::size_t rows = 0;
+    for (std::size_t i = 0; i < recordings_.trajectories(); ++i) rows += recordings_.rows(i);
+    {
+      Progress progress("looking through the rows", 2 * rows, quiet_);
+      survey_ = survey(recordings_, plan_, progress);
+    }
+    splits_ = make_splits(recordings_, plan_, survey_);
+    const Experiment experiment = describe();
+    check_variables(*experiment.system);
+    write(experiment);
+    return {std::move(survey_.notes), std::move(survey_.warnings)};
+  }
+
+ private:
+  /// What the file says it is.
+  Experiment describe() const {
+    std::string text;
+    double dt = survey_.dt;
+    std::size_t stride = 1;
+    if (!plan_.system.empty()) {
+      const ConfigTable given = ConfigTable::read(plan_.system);
+      const auto system = make_system(given.table("system"));
+      text = system_text(given);
+      if (const auto limit = system->largest_stable_dt(); limit && dt > *limit)
+        stride = static_cast<std::size_t>(std::ceil(dt / *limit));
+    } else {
+      text = fmt::format("[system]\nname = \"recorded\"\nresolved = {}\n", quoted(recordings_.names()));
+      if (!plan_.targets.empty()) text += fmt::format("targets = {}\n", quoted(plan_.targets));
+      text += fmt::format("equations = \"{}\"\n", recordings_.has_closure() ? "none" : "zero");
+    }
+    text += fmt::format("\n[data]\ndt = {}\nstride = {}\nseed = {}\n", dt / static_cast<double>(stride),
+                        stride, plan_.seed);
+    for (const ImportSplit& split : splits_)
+      text += fmt::format("\n[data.{}]\ntrajectories = {}\nhorizon = {}\n", split.name, split.pieces.size(),
+                          static_cast<double>(split.times - 1) * dt);
+    return Experiment::parse(text, plan_.system.empty() ? "import" : plan_.system);
+  }
+
+  void check_variables(const System& system) const {
+    const std::size_t given = recordings_.width() - recordings_.names().size();
+    if (!plan_.system.empty() && system.resolved_size() != recordings_.names().size())
+      throw UsageError("{}: the system has the {} variables {}, the files have {}: {}", plan_.system,
+                       system.resolved_size(), fmt::join(system.resolved_names(), ", "),
+                       recordings_.names().size(), fmt::join(recordings_.names(), ", "));
+    if (recordings_.has_closure() && given != system.closure_size())
+      throw UsageError(
+          "closure: there are {} components for {} equations: say with --targets which equations have one",
+          given, system.closure_size());
+    for (const ImportSplit& split : splits_)
+      if (!recordings_.has_closure() && split.times < Tendency::fewest_times)
+        throw UsageError(
+            "trajectories of {} times are too short for differences of fourth order, which need {}: give the "
+            "closure with --closure",
+            split.times, Tendency::fewest_times);
+  }
+
+  void write(const Experiment& experiment) {
+    const System& system = *experiment.system;
+    AtomicFile target(output_);
+    h5::File file = h5::File::create(target);
+    write_provenance(file, "data", experiment);
+    std::size_t total = 0;
+    for (const ImportSplit& split : splits_) total += split.pieces.size() * split.times;
+    Tendency tendency(system, survey_.dt);
+    {
+      Progress progress("writing", total, quiet_);
+      for (const ImportSplit& split : splits_) write_split(file, system, split, tendency, progress);
+    }
+    file.close();
+    target.commit();
+    if (!recordings_.has_closure()) describe_closure(tendency);
+  }
+
+  void write_split(h5::File& file, const System& system, const ImportSplit& split, Tendency& tendency,
+                   Progress& progress) {
+    const std::size_t n = split.pieces.size(), times = split.times;
+    std::vector<std::string> labels;
+    for (const Piece& piece : split.pieces) {
+      const Segment& segment = survey_.segments[piece.segment];
+      const double start = segment.start + static_cast<double>(piece.first) * survey_.dt;
+      labels.push_back(fmt::format("{}, from {:.6g}", recordings_.label(segment.trajectory), start));
+    }
+    std::vector<double> time(times);
+    for (std::size_t t = 0; t < times; ++t) time[t] = static_cast<double>(t) * survey_.dt;
+    create_split_group(file, split.name, labels, time, recordings_.time_unit());
+    h5::Dataset resolved = create_series(file, split.name, "resolved", n, times, system.resolved_names());
+    if (std::ranges::any_of(recordings_.units(), [](const std::string& unit) { return !unit.empty(); }))
+      resolved.set_attribute("units", recordings_.units());
+    h5::Dataset closure = create_series(file, split.name, "closure", n, times, system.closure_names());
+    if (plan_.gaps == Gaps::mask)
+      closure.set_attribute(masked_attribute, std::string("where rows were missing"));
+    h5::Dataset mean = create_series(file, split.name, "closure_mean", n, times - 1, system.closure_names());
+
+    const std::size_t d = system.resolved_size(), c = system.closure_size(), width = recordings_.width();
+    const std::size_t block =
+        std::max<std::size_t>(1, numbers_at_once / width / rows_of_a_chunk) * rows_of_a_chunk;
+    const SegmentReader reader(recordings_, survey_);
+    std::vector<char> filled;
+    for (std::size_t p = 0; p < n; ++p) {
+      const Piece& piece = split.pieces[p];
+      for (std::size_t first = 0; first < times; first += block) {
+        throw_if_interrupted();
+        const std::size_t count = std::min(block, times - first);
+        const std::size_t from = first - std::min(first, Tendency::halo),
+                          to = std::min(times, first + count + Tendency::halo);
+        std::vector<double> rows((to - from) * width), states((to - from) * d), values(count * c),
+            means(count * c);
+        reader.read(survey_.segments[piece.segment], piece.first + from, to - from, rows.data(), &filled);
+        for (std::size_t r = 0; r < to - from; ++r)
+          std::copy_n(rows.data() + r * width, d, states.data() + r * d);
+        if (recordings_.has_closure())
+          given_closure(rows.data(), from, to, first, count, d, c, values, means);
+        else
+          tendency.compute(states.data(), from, times, first, count, values.data(), means.data());
+        if (plan_.gaps == Gaps::mask) mask(filled, from, to, first, count, c, values, means);
+        resolved.write({p, first, 0}, {1, count, d}, states.data() + (first - from) * d);
+        closure.write({p, first, 0}, {1, count, c}, values.data());
+        const std::size_t steps = std::min(count, times - 1 - first);
+        if (steps > 0) mean.write({p, first, 0}, {1, steps, c}, means.data());
+        progress.advance(count);
+      }
+    }
+  }
+
+  /// As the files have it; the mean over a step is that of the straight line between its ends.
+  static void given_closure(const double* rows, std::size_t from, std::size_t to, std::size_t first,
+                            std::size_t count, std::size_t d, std::size_t c, std::vector<double>& values,
+                            std::vector<double>& means) {
+    for (std::size_t i = 0; i < count; ++i)
+      for (std::size_t j = 0; j < c; ++j) {
+        const double here = rows[(first - from + i) * (d + c) + d + j];
+        const bool has_next = first + i + 1 < to;
+        values[i * c + j] = here;
+        means[i * c + j] = has_next ? (here + rows[(first - from + i + 1) * (d + c) + d + j]) / 2 : here;
+      }
+  }
+
+  /// NaN where a filled row takes part: a closure that nobody knows.
+  void mask(const std::vector<char>& filled, std::size_t from, std::size_t to, std::size_t first,
+            std::size_t count, std::size_t c, std::vector<double>& values, std::vector<double>& means) {
+    const std::size_t reach = recordings_.has_closure() ? 0 : 2;
+    for (std::size_t i = 0; i < count; ++i) {
+      const std::size_t t = first + i, left = std::max(from, t - std::min(t, reach)),
+                        right = std::min(to - 1, t + reach);
+      const bool unknown = std::any_of(filled.begin() + static_cast<std::ptrdiff_t>(left - from),
+                                       filled.begin() + static_cast<std::ptrdiff_t>(right - from + 1),
+                                       [](char f) { return f; });
+      const bool unknown_step = filled[t - from] || (t + 1 < to && filled[t + 1 - from]);
+      for (std::size_t j = 0; j < c; ++j) {
+        if (unknown) values[i * c + j] = std::numeric_limits<double>::quiet_NaN();
+        if (unknown_step) means[i * c + j] = std::numeric_limits<double>::quiet_NaN();
+      }
+    }
+  }
+
+  void describe_closure(const Tendency& tendency) {
+    std::string note = plan_.system.empty() ? "closure: the whole of dy/dt, for there are no equations"
+                                            : "closure: dy/dt less the reduced equations";
+    note += ", by differences of fourth order";
+    if (std::isfinite(tendency.error()))
+      note += fmt::format(", with an error of about {:.2g} %", 100 * tendency.error());
+    survey_.notes.push_back(note);
+    if (tendency.error() > 0.05)
+      survey_.warnings.push_back(
+          fmt::format("the closure is computed with an error of about {:.0f} %: the step {:g} is long for "
+                      "these data, or they are noisy",
+                      100 * tendency.error(), survey_.dt));
+    if (tendency.unexplained() > 0.01)
+      survey_.warnings.push_back(
+          fmt::format("{:.0f} % of dy/dt less the equations lies in equations without a closure",
+                      100 * tendency.unexplained()));
+  }
+
+  const ImportPlan& plan_;
+  std::string output_;
+  bool quiet_;
+  Recordings recordings_;
+  Survey survey_;
+  std::vector<ImportSplit> splits_;
+};
+
+}  // namespace
+
+void read_import_plan(const ConfigTable& table, ImportPlan& plan) {
+  plan.variables = table.strings_or("variables", plan.variables);
+  plan.closure = table.strings_or("closure", plan.closure);
+  plan.names = table.strings_or("names", plan.names);
+  plan.units = table.strings_or("units", plan.units);
+  plan.targets = table.strings_or("targets", plan.targets);
+  plan.axes = table.strings_or("axes", plan.axes);
+  plan.time = table.string_or("time", plan.time);
+  plan.trajectory = table.string_or("trajectory", plan.trajectory);
+  plan.time_unit = table.string_or("time-unit", plan.time_unit);
+  plan.group = table.string_or("group", plan.group);
+  plan.system = table.string_or("system", plan.system);
+  plan.dt = table.number_or("dt", plan.dt, positive);
+  if (table.has("missing")) plan.missing = table.numbers("missing");
+  plan.resample = table.number_or("resample", plan.resample, positive);
+  const std::vector<std::string> gaps{"refuse", "split", "fill", "mask"}, outliers{"warn", "drop", "refuse"},
+      splits{"trajectory", "time"};
+  const auto choice = [&](const char* key, const std::vector<std::string>& names, auto& value) {
+    using Value = std::remove_reference_t<decltype(value)>;
+    const std::string chosen = table.choice_or(key, names[static_cast<std::size_t>(value)], names);
+    value = static_cast<Value>(std::ranges::find(names, chosen) - names.begin());
+  };
+  choice("gaps", gaps, plan.gaps);
+  choice("outliers", outliers, plan.outliers);
+  choice("split", splits, plan.split);
+  plan.longest_gap = table.number_or("longest-gap", plan.longest_gap, positive);
+  plan.validation = table.number_or("validation", plan.validation, fraction);
+  plan.test = table.number_or("test", plan.test, fraction);
+  plan.validation_files = table.strings_or("validation-files", plan.validation_files);
+  plan.test_files = table.strings_or("test-files", plan.test_files);
+  plan.seed = static_cast<std::uint64_t>(
+      table.integer_or("seed", static_cast<std::int64_t>(plan.seed), 0, INT64_MAX));
+  plan.length = table.number_or("length", plan.length, positive);
+  plan.allow_leakage = table.boolean_or("allow-leakage", plan.allow_leakage);
+  table.reject_unknown_keys();
+  if (plan.validation + plan.test >= 1) table.fail("test", "and validation leave nothing to train on");
+}
+
+ImportReport import_data(const std::vector<std::string>& files, const ImportPlan& plan,
+                         const std::string& output, bool quiet) {
+  if (files.empty()) throw UsageError("there is no file to import");
+  return Import(files, plan, output, quiet).run();
+}
+
+}  // namespace mac

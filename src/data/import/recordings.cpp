@@ -1,0 +1,393 @@
+#include "data/import/recordings.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <mac/error.hpp>
+#include <set>
+#include <span>
+
+#include "base/nearest.hpp"
+
+namespace mac {
+
+namespace {
+
+constexpr std::size_t rows_at_once = 4096;
+const char* const role_names[] = {"trajectory", "time", "variable"};
+
+std::string words(const std::vector<Role>& roles) {
+  std::vector<std::string> names;
+  for (const Role role : roles) names.push_back(role_names[static_cast<std::size_t>(role)]);
+  return fmt::format("{}", fmt::join(names, ","));
+}
+
+std::string shape(const ForeignArray& array) { return fmt::format("({})", fmt::join(array.dims, ", ")); }
+
+std::optional<std::size_t> axis_of(const std::vector<Role>& roles, Role role) {
+  const auto found = std::ranges::find(roles, role);
+  if (found == roles.end()) return std::nullopt;
+  return static_cast<std::size_t>(found - roles.begin());
+}
+
+/// What a dimension's name says of its role.
+std::optional<Role> role_of(std::string name, const std::string& time) {
+  std::ranges::transform(name, name.begin(),
+                         [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
+  if (name == time || name == "time" || name == "t") return Role::time;
+  for (const char* known :
+       {"trajectory", "trajectories", "traj", "member", "ensemble", "realization", "sample", "run"})
+    if (name == known) return Role::trajectory;
+  return std::nullopt;
+}
+
+}  // namespace
+
+std::vector<std::string> import_axis_roles() { return {"trajectory", "time", "variable"}; }
+
+Recordings::Recordings(const std::vector<std::string>& files, const ImportPlan& plan) : plan_(plan) {
+  const auto open_all = [&](const std::vector<std::string>& paths, Part part) {
+    for (const std::string& path : paths) {
+      if (plan_.group.empty()) {
+        open(path, "", part);
+      } else {
+        for (const std::string& group : foreign_groups(path, plan_.group)) open(path, group, part);
+      }
+    }
+  };
+  open_all(files, Part::all);
+  open_all(plan.validation_files, Part::validation);
+  open_all(plan.test_files, Part::test);
+  if (trajectories_.empty()) throw Error("{}: holds no trajectory", files.front());
+  if (!plan_.names.empty()) {
+    if (plan_.names.size() != names_.size())
+      throw UsageError("names: there are {} for {} variables ({})", plan_.names.size(), names_.size(),
+                       fmt::join(names_, ", "));
+    names_ = plan_.names;
+  }
+  if (!plan_.units.empty()) {
+    if (plan_.units.size() != names_.size())
+      throw UsageError("units: there are {} for {} variables ({})", plan_.units.size(), names_.size(),
+                       fmt::join(names_, ", "));
+    units_ = plan_.units;
+  }
+  if (!plan_.time_unit.empty()) time_unit_ = plan_.time_unit;
+  if (const std::set<std::string> different(names_.begin(), names_.end()); different.size() < names_.size())
+    throw UsageError("two variables have one name among {}; give others with --names",
+                     fmt::join(names_, ", "));
+}
+
+void Recordings::open(const std::string& path, const std::string& group, Part part) {
+  OpenFile file{open_foreign(path, group), group.empty() ? path : path + ", " + group, {}, std::nullopt};
+  if (file.file->arrays().empty())
+    throw Error(
+        "{}: holds no array of numbers{}", file.where,
+        file.file->others().empty() ? "" : fmt::format("; it has {}", fmt::join(file.file->others(), ", ")));
+  const std::vector<std::string> resolved = chosen(file);
+  for (const std::string& name : resolved)
+    file.sources.push_back(source(file, find(file, name, "variable"), resolved.size()));
+  std::vector<std::string> names, units;
+  for (const Source& source : file.sources) {
+    const ForeignArray& from = array(file, source);
+    for (std::size_t v = 0; v < source.width; ++v) {
+      names.push_back(axis_of(source.roles, Role::variable) ? fmt::format("{}{}", from.name, v + 1)
+                                                            : from.name);
+      units.push_back(from.units);
+    }
+  }
+  std::size_t width = names.size();
+  for (const std::string& name : plan_.closure) {
+    file.sources.push_back(source(file, find(file, name, "closure"), plan_.closure.size()));
+    width += file.sources.back().width;
+  }
+  if (const std::string time = time_name(file); !time.empty()) {
+    const std::size_t index = find(file, time, "time");
+    const ForeignArray& times = file.file->arrays()[index];
+    if (times.dims.size() > 2)
+      throw UsageError("{}: {} has the shape {}; times have one axis, or two: trajectory and time",
+                       file.where, time, shape(times));
+    file.time = times.dims.size() == 1 ? Source{index, {Role::time}} : source(file, index, 2);
+    if (times.dims.size() == 2 && !axis_of(file.time->roles, Role::trajectory))
+      file.time->roles = {Role::trajectory, Role::time};
+    if (!times.units.empty()) time_unit_ = times.units;
+  }
+  if (files_.empty()) {
+    names_ = names, units_ = units, width_ = width;
+    has_times_ = file.time.has_value();
+  } else if (names != names_ || width != width_) {
+    throw Error("{}: has the variables {}, {} has {}", file.where, fmt::join(names, ", "),
+                files_.front().where, fmt::join(names_, ", "));
+  } else if (file.time.has_value() != has_times_) {
+    throw Error("{}: has {} times, unlike {}", file.where, has_times_ ? "no" : "", files_.front().where);
+  }
+  files_.push_back(std::move(file));
+  add_trajectories(files_.back(), part);
+}
+
+std::size_t Recordings::find(const OpenFile& file, const std::string& name, const char* what) const {
+  const auto& arrays = file.file->arrays();
+  const auto found = std::ranges::find(arrays, name, &ForeignArray::name);
+  if (found != arrays.end()) return static_cast<std::size_t>(found - arrays.begin());
+  std::vector<std::string> names;
+  for (const ForeignArray& array : arrays) names.push_back(array.name);
+  std::string there =
+      fmt::format("{}", fmt::join(std::span(names).first(std::min<std::size_t>(names.size(), 12)), ", "));
+  if (names.size() > 12) there += ", ...";
+  throw UsageError("{}: has no {} {}; there are {}{}", file.where, what, name, there,
+                   suggestion(name, names));
+}
+
+/// The variables' arrays: those named; else, of a table, all columns that are nothing else; else the only array
+/// there is beside the times.
+std::vector<std::string> Recordings::chosen(const OpenFile& file) const {
+  if (!plan_.variables.empty()) return plan_.variables;
+  const std::string time = time_name(file);
+  std::vector<std::string> names;
+  std::size_t most_axes = 0;
+  const auto is_other = [&](const ForeignArray& array) {
+    return array.name == time || array.name == plan_.trajectory ||
+           std::ranges::find(plan_.closure, array.name) != plan_.closure.end();
+  };
+  for (const ForeignArray& array : file.file->arrays())
+    if (!is_other(array)) most_axes = std::max(most_axes, array.dims.size());
+  for (const ForeignArray& array : file.file->arrays())
+    if (!is_other(array) && array.dims.size() == most_axes) names.push_back(array.name);
+  if (names.empty()) throw UsageError("{}: holds no variable beside the times", file.where);
+  if (most_axes > 1 && names.size() > 1)
+    throw UsageError("{}: holds the arrays {}; say with --variables which are the resolved variables",
+                     file.where, fmt::join(names, ", "));
+  return names;
+}
+
+std::string Recordings::time_name(const OpenFile& file) const {
+  if (!plan_.time.empty()) return plan_.time;
+  if (plan_.dt > 0) return {};
+  for (const char* usual : {"time", "t", "Time", "T"})
+    if (std::ranges::find(file.file->arrays(), usual, &ForeignArray::name) != file.file->arrays().end() &&
+        std::ranges::find(plan_.variables, usual) == plan_.variables.end())
+      return usual;
+  return {};
+}
+
+std::vector<Role> Recordings::given_roles(const OpenFile& file, const ForeignArray& array) const {
+  std::vector<Role> roles;
+  const auto role_named = [&](const std::string& name) {
+    const auto at = std::ranges::find(role_names, name);
+    if (at == std::end(role_names))
+      throw UsageError("axes: \"{}\" is none of trajectory, time, variable{}", name,
+                       suggestion(name, import_axis_roles()));
+    return static_cast<Role>(at - std::begin(role_names));
+  };
+  if (plan_.axes.front().find('=') == std::string::npos) {
+    if (plan_.axes.size() != array.dims.size())
+      throw UsageError("axes: there are {} for {} of the shape {} in {}", plan_.axes.size(), array.name,
+                       shape(array), file.where);
+    for (const std::string& name : plan_.axes) roles.push_back(role_named(name));
+    return roles;
+  }
+  for (std::size_t axis = 0; axis < array.dims.size(); ++axis) {
+    if (array.axes.size() <= axis || array.axes[axis].empty())
+      throw UsageError("axes: {} of {} has axes without names; say {} roles in their order", array.name,
+                       file.where, array.dims.size());
+    std::optional<Role> role;
+    for (const std::string& entry : plan_.axes)
+      if (const auto equals = entry.find('='); entry.substr(0, equals) == array.axes[axis])
+        role = role_named(entry.substr(std::min(entry.size(), equals + 1)));
+    if (!role)
+      throw UsageError("axes: the dimension {} of {} in {} has no role", array.axes[axis], array.name,
+                       file.where);
+    roles.push_back(*role);
+  }
+  return roles;
+}
+
+Recordings::Source Recordings::source(const OpenFile& file, std::size_t index, std::size_t arrays) const {
+  const ForeignArray& array = file.file->arrays()[index];
+  const std::size_t rank = array.dims.size();
+  Source found{index, {}};
+  if (!plan_.axes.empty() && rank > 1) {
+    found.roles = given_roles(file, array);
+  } else if (array.axes.size() == rank && rank > 1 && std::ranges::any_of(array.axes, [&](const auto& name) {
+               return role_of(name, plan_.time) == Role::time;
+             })) {
+    for (const std::string& name : array.axes)
+      found.roles.push_back(role_of(name, plan_.time).value_or(Role::variable));
+  } else {
+    found.guessed = rank > 1;
+    if (rank == 1) found.roles = {Role::time};
+    if (rank == 2 && arrays == 1) found.roles = {Role::time, Role::variable};
+    if (rank == 2 && arrays > 1) found.roles = {Role::trajectory, Role::time};
+    if (rank == 3) found.roles = {Role::trajectory, Role::time, Role::variable};
+  }
+  if (found.roles.empty())
+    throw UsageError("{}: {} has the shape {}; save arrays of at most three axes: trajectory, time, variable",
+                     file.where, array.name, shape(array));
+  for (const Role role : {Role::trajectory, Role::time, Role::variable})
+    if (std::ranges::count(found.roles, role) > 1)
+      throw UsageError("{}: two axes of {} {} would be the {}", file.where, array.name, shape(array),
+                       role_names[static_cast<std::size_t>(role)]);
+  if (!axis_of(found.roles, Role::time))
+    throw UsageError("{}: none of the axes of {} {} is the time", file.where, array.name, shape(array));
+  if (std::ranges::find(array.dims, 0U) != array.dims.end())
+    throw Error("{}: {} is empty, its shape is {}", file.where, array.name, shape(array));
+  if (const auto axis = axis_of(found.roles, Role::variable)) found.width = array.dims[*axis];
+  return found;
+}
+
+void Recordings::add_trajectories(const OpenFile& file, Part part) {
+  const auto extent = [&](const Source& source, Role role) -> std::size_t {
+    const auto axis = axis_of(source.roles, role);
+    return axis ? array(file, source).dims[*axis] : 1;
+  };
+  const Source& first = file.sources.front();
+  const std::size_t count = extent(first, Role::trajectory), rows = extent(first, Role::time);
+  for (const Source& source : file.sources)
+    if (extent(source, Role::trajectory) != count || extent(source, Role::time) != rows)
+      throw Error("{}: {} {} and {} {} have not the same trajectories and times", file.where,
+                  array(file, first).name, shape(array(file, first)), array(file, source).name,
+                  shape(array(file, source)));
+  if (file.time &&
+      (extent(*file.time, Role::time) != rows ||
+       (axis_of(file.time->roles, Role::trajectory) && extent(*file.time, Role::trajectory) != count)))
+    throw Error(
+        "{}: {} has the shape {}, but {} has {} times ({}); if its axes are others, say so with --axes",
+        file.where, array(file, *file.time).name, shape(array(file, *file.time)), array(file, first).name,
+        rows, words(first.roles));
+  if (!plan_.trajectory.empty()) return add_indexed(file, rows, part);
+  for (std::size_t i = 0; i < count; ++i) trajectories_.push_back({files_.size() - 1, i, 0, rows, part});
+}
+
+/// Rows whose number of the trajectory is the same and that lie together are one.
+void Recordings::add_indexed(const OpenFile& file, std::size_t rows, Part part) {
+  const std::size_t index = find(file, plan_.trajectory, "trajectory");
+  if (file.file->arrays()[index].dims != Extents{rows} || array(file, file.sources.front()).dims.size() > 2)
+    throw UsageError("{}: {} should have a number for each of the {} rows, its shape is {}", file.where,
+                     plan_.trajectory, rows, shape(file.file->arrays()[index]));
+  std::set<double> seen;
+  std::vector<double> numbers(rows_at_once);
+  double last = std::numeric_limits<double>::quiet_NaN();
+  for (std::size_t first = 0; first < rows; first += rows_at_once) {
+    const std::size_t count = std::min(rows_at_once, rows - first);
+    file.file->read(index, {first}, {count}, numbers.data());
+    for (std::size_t i = 0; i < count; ++i) {
+      if (std::isnan(numbers[i]))
+        throw Error("{}: {} is missing in row {}", file.where, plan_.trajectory, first + i + 1);
+      if (numbers[i] != last) {
+        if (!seen.insert(numbers[i]).second)
+          throw Error("{}: the rows of {} {:g} do not lie together: it comes back in row {}; sort the file",
+                      file.where, plan_.trajectory, numbers[i], first + i + 1);
+        trajectories_.push_back({files_.size() - 1, 0, first + i, 0, part});
+        last = numbers[i];
+      }
+      ++trajectories_.back().rows;
+    }
+  }
+}
+
+std::string Recordings::label(std::size_t trajectory) const {
+  const Trajectory& of = trajectories_[trajectory];
+  const bool alone = std::ranges::count(trajectories_, of.file, &Trajectory::file) == 1;
+  if (alone) return files_[of.file].where;
+  std::size_t number = 0;
+  for (std::size_t i = 0; i < trajectory; ++i) number += trajectories_[i].file == of.file ? 1 : 0;
+  return fmt::format("{}, trajectory {}", files_[of.file].where, number + 1);
+}
+
+void Recordings::read_source(const Trajectory& trajectory, const OpenFile& file, const Source& source,
+                             std::size_t first, std::size_t count, double* out, std::size_t stride) const {
+  const std::size_t rank = source.roles.size();
+  Extents start(rank), size(rank);
+  for (std::size_t axis = 0; axis < rank; ++axis) {
+    const Role role = source.roles[axis];
+    start[axis] = role == Role::trajectory ? trajectory.index
+                  : role == Role::time     ? trajectory.first + first
+                                           : 0;
+    size[axis] = role == Role::trajectory ? 1 : role == Role::time ? count : source.width;
+  }
+  std::vector<double> block(count * source.width);
+  file.file->read(source.array, start, size, block.data());
+  const bool time_first = !axis_of(source.roles, Role::variable) ||
+                          *axis_of(source.roles, Role::time) < *axis_of(source.roles, Role::variable);
+  for (std::size_t t = 0; t < count; ++t)
+    for (std::size_t v = 0; v < source.width; ++v)
+      out[t * stride + v] = time_first ? block[t * source.width + v] : block[v * count + t];
+}
+
+void Recordings::read(std::size_t trajectory, std::size_t first, std::size_t count, double* out) const {
+  const Trajectory& of = trajectories_[trajectory];
+  const OpenFile& file = files_[of.file];
+  std::size_t column = 0;
+  for (const Source& source : file.sources) {
+    read_source(of, file, source, first, count, out + column, width_);
+    column += source.width;
+  }
+  for (double& value : std::span(out, count * width_))
+    if (std::ranges::find(plan_.missing, value) != plan_.missing.end())
+      value = std::numeric_limits<double>::quiet_NaN();
+}
+
+void Recordings::read_times(std::size_t trajectory, std::size_t first, std::size_t count, double* out) const {
+  const Trajectory& of = trajectories_[trajectory];
+  const OpenFile& file = files_[of.file];
+  if (file.time) return read_source(of, file, *file.time, first, count, out, 1);
+  for (std::size_t i = 0; i < count; ++i) out[i] = plan_.dt * static_cast<double>(first + i);
+}
+
+void Recordings::check_axes() const {
+  for (const OpenFile& file : files_)
+    for (const Source& source : file.sources)
+      if (source.guessed) check_axes(file, source);
+}
+
+/// Along time, neighbours are alike; along trajectories they are not. Where that is the other way round, the axes
+/// were guessed wrong.
+void Recordings::check_axes(const OpenFile& file, const Source& source) const {
+  const ForeignArray& from = array(file, source);
+  Extents size;
+  for (const std::size_t n : from.dims) size.push_back(std::min<std::size_t>(n, 48));
+  std::size_t total = 1;
+  for (const std::size_t n : size) total *= n;
+  std::vector<double> block(total);
+  file.file->read(source.array, Extents(size.size(), 0), size, block.data());
+
+  // sqrt(mean (x_{i+1} - x_i)^2 / (2 variance)) along an axis: near 1 for independent numbers.
+  const auto roughness = [&](std::size_t axis) {
+    std::size_t step = 1;
+    for (std::size_t a = axis + 1; a < size.size(); ++a) step *= size[a];
+    double jumps = 0, variance = 0;
+    std::size_t pairs = 0, values = 0;
+    for (std::size_t begin = 0; begin < total; ++begin) {
+      if (begin / step % size[axis] != 0) continue;  // the first of a line along the axis
+      double sum = 0, squares = 0, n = 0;
+      for (std::size_t i = 0; i < size[axis]; ++i) {
+        const double value = block[begin + i * step];
+        if (!std::isfinite(value)) continue;
+        sum += value, squares += value * value, ++n;
+        const double next = i + 1 < size[axis] ? block[begin + (i + 1) * step] : NAN;
+        if (std::isfinite(next)) jumps += (next - value) * (next - value), ++pairs;
+      }
+      if (n > 1) variance += squares - sum * sum / n, values += static_cast<std::size_t>(n);
+    }
+    if (pairs == 0 || !(variance > 0)) return 0.0;
+    return std::sqrt(jumps / static_cast<double>(pairs) / (2 * variance / static_cast<double>(values)));
+  };
+  const std::size_t time = *axis_of(source.roles, Role::time);
+  if (size[time] < 2) return;
+  const double along = roughness(time);
+  if (along < 0.5) return;
+  for (std::size_t axis = 0; axis < size.size(); ++axis) {
+    if (axis == time || size[axis] < 8) continue;
+    const double other = roughness(axis);
+    if (other > 0.25 * along) continue;
+    std::vector<Role> better = source.roles;
+    std::swap(better[axis], better[time]);
+    throw UsageError(
+        "{}: {} {} was taken as ({}), but neighbours along axis {} are alike and along axis {} are not, as "
+        "if the axes "
+        "were swapped: say --axes {}, or --axes {} if it is right",
+        file.where, from.name, shape(from), words(source.roles), axis + 1, time + 1, words(better),
+        words(source.roles));
+  }
+}
+
+}  // namespace mac

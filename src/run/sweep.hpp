@@ -1,0 +1,45 @@
+// One study with several values of some settings: a run for each combination, a table and a figure of all.
+#pragma once
+
+#include <mac/run.hpp>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace mac {
+
+struct SweepAxis {
+  std::string key;                  // "training.noise"
+  std::vector<std::string> values;  // as TOML
+};
+/// "training.noise=0.01,0.03"; UsageError for anything else.
+SweepAxis sweep_axis(const std::string& text);
+
+struct SweepOptions {
+  RunOptions run;
+  std::size_t random = 0;  // so many combinations, drawn from all; 0: all
+  std::uint64_t seed = 0;  // of the draw
+};
+
+/// One model of one combination.
+struct SweepRow {
+  std::vector<std::string> values;  // of the axes
+  std::string model, split, interval;
+  double error = 0;              // mean relative L2 over variables; NaN: every rollout blew up
+  std::optional<double> better;  // factor over no closure
+  std::size_t warnings = 0;
+};
+
+struct SweepResult {
+  std::vector<SweepRow> rows;
+  Table table;
+  std::size_t done = 0, kept = 0;
+};
+
+/// Runs every combination in a folder of its own below `folder`, named by its values, as run_study does: what is there
+/// and valid is kept, so that more values can be added later. Data that several combinations share are made once.
+/// Writes sweep.csv and sweep.svg.
+SweepResult sweep(const Experiment& experiment, const std::vector<SweepAxis>& axes, const std::string& folder,
+                  const SweepOptions& options);
+
+}  // namespace mac
