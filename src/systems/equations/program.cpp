@@ -152,10 +152,10 @@ Program::Program(const Graph& graph, const std::vector<Output>& outputs, std::si
   std::map<Node, NodeData> data;
   for (const Node node : order) data[node] = graph[node];
   if (!keep) join_products(graph, order, outputs, data);
-  std::map<Node, std::int32_t> places;
+  std::map<Node, std::size_t> places;
   for (const Node node : order) {
     if (data[node].op != Op::constant) continue;
-    places[node] = static_cast<std::int32_t>(constants_.size());
+    places[node] = constants_.size();
     constants_.insert(constants_.end(), graph.values(node).begin(), graph.values(node).end());
   }
   work_size_ = constants_.size();
@@ -200,13 +200,13 @@ Program::Program(const Graph& graph, const std::vector<Output>& outputs, std::si
   }
 
   // Long results that nobody else reads go to the output at once.
-  std::map<Node, std::int32_t> direct;
+  std::map<Node, std::size_t> direct;
   for (const Output& output : outputs) {
     const NodeData& result = data.at(output.node);
     if (!keep && output_count[output.node] == 1 && read.count(output.node) == 0 && result.size > 1 &&
         result.op != Op::input && result.op != Op::constant &&
         static_cast<std::size_t>(result.size) == output.places.size() && is_contiguous(output.places))
-      direct[output.node] = output.places.front();
+      direct[output.node] = static_cast<std::size_t>(output.places.front());
   }
   Blocks blocks(work_size_);
   for (std::size_t at = 0; at < order.size(); ++at) {
@@ -216,14 +216,15 @@ Program::Program(const Graph& graph, const std::vector<Output>& outputs, std::si
     if (is.op == Op::constant) continue;
     if (is.op == Op::input) {
       const Padded& padded = rings.at(is.ring);
-      places[node] = static_cast<std::int32_t>(padded.at + padded.before) + start(is);
+      places[node] =
+          padded.at + static_cast<std::size_t>(static_cast<std::int32_t>(padded.before) + start(is));
       continue;
     }
     Instruction instruction;
     instruction.op = is.op;
-    instruction.n = is.size;
+    instruction.n = size;
     const Node arguments[] = {is.a, is.b, is.c};
-    std::int32_t* const operands[] = {&instruction.a, &instruction.b, &instruction.c};
+    std::size_t* const operands[] = {&instruction.a, &instruction.b, &instruction.c};
     for (std::size_t i = 0; i < 3; ++i) {
       if (arguments[i] == none) continue;
       *operands[i] = places.at(arguments[i]);
@@ -238,14 +239,13 @@ Program::Program(const Graph& graph, const std::vector<Output>& outputs, std::si
         if (argument == none || earlier || last_use[argument] != at) continue;
         const Op op = data.at(argument).op;
         if (op == Op::input || op == Op::constant) continue;
-        blocks.give(static_cast<std::size_t>(places.at(argument)),
-                    static_cast<std::size_t>(graph[argument].size));
+        blocks.give(places.at(argument), static_cast<std::size_t>(graph[argument].size));
       }
     };
     // Elementwise, the result may take the place of an argument.
     if (is_elementwise(is.op)) give_back();
     instruction.to_output = direct.contains(node);
-    instruction.out = instruction.to_output ? direct.at(node) : static_cast<std::int32_t>(blocks.take(size));
+    instruction.out = instruction.to_output ? direct.at(node) : blocks.take(size);
     places[node] = instruction.out;
     if (!is_elementwise(is.op)) give_back();
     if (is.list >= 0) {
@@ -255,16 +255,17 @@ Program::Program(const Graph& graph, const std::vector<Output>& outputs, std::si
         std::vector<std::int32_t> runs = each > 0 ? std::vector<std::int32_t>() : runs_of(list);
         if (each > 0) {
           instruction.b = repeated;
-          instruction.c = each;
+          instruction.c = static_cast<std::size_t>(each);
         } else if (runs.size() <= list.size() / 2) {
           instruction.b = by_runs;
-          instruction.c = static_cast<std::int32_t>(runs.size() / 2);
+          instruction.c = runs.size() / 2;
           list = std::move(runs);
         }
       }
       lists_.push_back(std::make_unique<const std::vector<std::int32_t>>(std::move(list)));
       instruction.list = lists_.back()->data();
     }
+    instruction.code = code_of(instruction.op, instruction.arrays);
     instructions_.push_back(instruction);
   }
   work_size_ = blocks.end();
@@ -369,19 +370,19 @@ Slopes slopes(Op op, double a, double b, double f) {
 
 void Program::execute_backwards(const Instruction& i, const double* work, double* adjoints) const {
   // Null for constants.
-  const auto adjoint = [&](std::int32_t place) {
-    return static_cast<std::size_t>(place) >= constants_.size() ? adjoints + place : nullptr;
+  const auto adjoint = [&](std::size_t place) {
+    return place >= constants_.size() ? adjoints + place : nullptr;
   };
   const double* const d_out = adjoint(i.out);
   double* const d_a = adjoint(i.a);
-  const auto n = static_cast<std::size_t>(i.n);
+  const std::size_t n = i.n;
   if (i.op == Op::gather) {
     if (!d_a) return;
     if (i.b == repeated) {
-      for (std::size_t k = 0; k < n; ++k) d_a[k / static_cast<std::size_t>(i.c)] += d_out[k];
+      for (std::size_t k = 0; k < n; ++k) d_a[k / i.c] += d_out[k];
     } else if (i.b == by_runs) {
       const double* from = d_out;
-      for (std::int32_t r = 0; r < 2 * i.c; r += 2)
+      for (std::size_t r = 0; r < 2 * i.c; r += 2)
         for (std::int32_t k = 0; k < i.list[r + 1]; ++k) d_a[i.list[r] + k] += *from++;
     } else {
       for (std::size_t k = 0; k < n; ++k) d_a[i.list[k]] += d_out[k];

@@ -25,12 +25,16 @@ struct Instruction {
   Op op = Op::constant;
   std::uint8_t arrays = 0;  // which operands are arrays: bit 0 for a, 1 for b, 2 for c
   bool to_output = false;
-  std::int32_t n = 0;
-  std::int32_t a = 0, b = 0, c = 0, out = 0;
+  std::uint32_t code = 0;  // op and arrays in one number, for run_instructions
+  std::size_t n = 0;
+  std::size_t a = 0, b = 0, c = 0, out = 0;
   const std::int32_t* list = nullptr;  // indices of a gather or merge, bounds of segments
 };
+constexpr std::uint32_t code_of(Op op, std::uint32_t arrays) {
+  return static_cast<std::uint32_t>(op) * 8 + arrays;
+}
 // How a gather says what it takes, in b; c has the repetitions or the number of runs.
-enum GatherMode : std::int32_t { by_index = 0, repeated = 1, by_runs = 2 };
+enum GatherMode : std::size_t { by_index = 0, repeated = 1, by_runs = 2 };
 
 /// Runs instructions one after the other (machine.cpp).
 void run_instructions(const Instruction* first, std::size_t count, double* work, double* output);
@@ -59,7 +63,7 @@ class Program {
     std::size_t begin, length, before, after, at;
   };
   struct Copy {
-    std::int32_t from;
+    std::size_t from;
     std::int32_t n;  // 1: one number for all places
     std::vector<std::int32_t> places;
     bool contiguous;
