@@ -381,10 +381,16 @@ Node Builder::hidden(const Variable& found, const Expression& e, const Points& p
 }
 
 Node Builder::quantity(const Definition& definition, const Expression& e, const Points& points) {
+  const Node whole = quantity(definition);
+  return pick(whole, positions(definition.lattice, e, points, true));
+}
+
+Node Builder::quantity(const Definition& definition) {
   const std::string& name = definition.lattice.name;
   auto known = known_.find(name);
   if (known == known_.end()) {
-    if (being_evaluated_.size() > 100) throw TextError(e.at, "quantities follow from each other too deeply");
+    if (being_evaluated_.size() > 100)
+      throw TextError(definition.statement.left.at, "quantities follow from each other too deeply");
     if (std::ranges::find(being_evaluated_, name) != being_evaluated_.end())
       throw TextError(definition.statement.left.at, fmt::format("{} needs itself", name));
     const bool before = saw_hidden;
@@ -396,7 +402,7 @@ Node Builder::quantity(const Definition& definition, const Expression& e, const 
     saw_hidden = before;
   }
   saw_hidden = saw_hidden || known->second.saw_hidden;
-  return pick(known->second.node, positions(definition.lattice, e, points, true));
+  return known->second.node;
 }
 
 }  // namespace mac::equations

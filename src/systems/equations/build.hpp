@@ -19,6 +19,8 @@ class Builder {
 
   /// The rate of an equation's points, (points) or one number for all of them.
   Node rate(const Equation& equation);
+  /// A quantity for all points of its lattice.
+  Node quantity(const Definition& definition);
   /// An expression without free indices: one number.
   Node scalar(const Expression& expression);
   /// An expression for all points of a lattice.

@@ -169,8 +169,6 @@ Lattice make_lattice(const Declaration& declaration, const std::map<std::string,
                     fmt::format("the name {} is taken: it means something here", lattice.name));
   std::int64_t size = 1;
   for (const IndexRange& range : declaration.indices) {
-    if (std::ranges::find(lattice.indices, range.name) != lattice.indices.end())
-      throw TextError(declaration.at, fmt::format("the index {} is there twice", range.name));
     if (is_reserved(range.name) || parameters.contains(range.name))
       throw TextError(declaration.at, fmt::format("the index {} has the name of something else", range.name));
     const long first = whole_constant(range.first, parameters), last = whole_constant(range.last, parameters);

@@ -122,16 +122,30 @@ class Lexer {
   std::size_t at_ = 0;
 };
 
-/// Where a text of several statements goes on in the next line: inside parentheses and after an operator. In
-/// one formula it does everywhere.
+/// Whether name =, name[...] = or name/dt = begins here.
+bool begins_statement(const std::vector<Token>& tokens, std::size_t at) {
+  if (tokens[at].kind != Token::Kind::name) return false;
+  ++at;
+  if (tokens[at].text == "[")
+    while (tokens[at].kind != Token::Kind::end && tokens[at++].text != "]") continue;
+  if (tokens[at].text == "/" && tokens[at + 1].text == "dt") at += 2;
+  return tokens[at].text == "=";
+}
+
+/// A text of several statements goes on in the next line inside parentheses and after an operator; one formula
+/// does everywhere.
 std::vector<Token> joined_lines(const std::vector<Token>& tokens, bool one_formula) {
   std::vector<Token> result;
   int open = 0;
   bool operand_expected = false;
-  for (const Token& token : tokens) {
-    if (token.kind == Token::Kind::end_of_line && (one_formula || open > 0 || operand_expected) &&
-        token.text != ";")
-      continue;
+  for (std::size_t i = 0; i < tokens.size(); ++i) {
+    const Token& token = tokens[i];
+    if (token.kind == Token::Kind::end_of_line && token.text != ";") {
+      const bool after_parenthesis = !result.empty() && result.back().text == "(";  // sum(j = ...
+      if (one_formula) continue;
+      if ((open > 0 || operand_expected) && (after_parenthesis || !begins_statement(tokens, i + 1))) continue;
+      open = 0;
+    }
     if (token.text == "(" || token.text == "[") ++open;
     if (token.text == ")" || token.text == "]") open = std::max(0, open - 1);
     operand_expected = (token.kind == Token::Kind::symbol && token.text != ")" && token.text != "]") ||
@@ -144,7 +158,7 @@ std::vector<Token> joined_lines(const std::vector<Token>& tokens, bool one_formu
 class Parser {
  public:
   Parser(std::string_view text, bool one_formula)
-      : text_(text), tokens_(joined_lines(Lexer(text).tokens(), one_formula)) {}
+      : tokens_(joined_lines(Lexer(text).tokens(), one_formula)) {}
 
   std::vector<Statement> statements() {
     std::vector<Statement> found;
@@ -172,7 +186,10 @@ class Parser {
     if (accept("[")) {
       do {
         IndexRange range;
-        range.name = take_name("the name of an index").text;
+        const Token index = take_name("the name of an index");
+        range.name = index.text;
+        if (std::ranges::find(found.indices, range.name, &IndexRange::name) != found.indices.end())
+          throw TextError(index.at, fmt::format("the index {} is there twice", range.name));
         found.indices.push_back(std::move(range));
       } while (accept(","));
       expect("]");
@@ -267,12 +284,7 @@ class Parser {
             fail("comparisons do not chain; write a < b and b < c");
         return left;
       }
-    if (now().text == "=") {
-      // In another line than the parenthesis around it, it is the next statement's.
-      if (!open_.empty() && text_.substr(open_.back(), now().at - open_.back()).find('\n') != text_.npos)
-        throw TextError(open_.back(), "this parenthesis is not closed");
-      fail("a comparison is written ==");
-    }
+    if (now().text == "=") fail("a comparison is written ==");
     return left;
   }
   Expression sum() {
@@ -425,7 +437,6 @@ class Parser {
   }
   [[noreturn]] void fail(const std::string& sentence) const { throw TextError(now().at, sentence); }
 
-  std::string_view text_;
   std::vector<Token> tokens_;
   std::vector<std::size_t> open_;  // places of the parentheses around what is being read
   std::size_t next_ = 0;

@@ -25,6 +25,7 @@ std::vector<std::int32_t> places(const Model& model, const Equation& equation) {
 std::vector<std::size_t> closure_targets(const Model& model) {
   Graph graph = make_graph(model);
   Builder builder(model, graph, View::full);
+  for (const auto& [name, definition] : model.definitions) builder.quantity(definition);  // also unused ones
   std::vector<bool> closed(static_cast<std::size_t>(model.resolved_size));
   for (const Equation& equation : model.equations) {
     builder.rate(equation);
