@@ -47,6 +47,11 @@ class ConfigTable {
   std::map<std::string, std::string> values() const;
 
   bool has(std::string_view key) const;
+  std::vector<std::string> keys() const;            // in alphabetical order; none counts as asked for
+  bool holds_list(std::string_view key) const;      // the value is an array
+  bool holds_table(std::string_view key) const;
+  /// A formula: a string, or a number as text.
+  std::string formula(std::string_view key) const;
 
   // Required values. A missing key, a wrong type or a value out of range throws UsageError.
   double number(std::string_view key, Range range = any_number) const;
@@ -71,6 +76,8 @@ class ConfigTable {
   std::vector<std::string> strings_or(std::string_view key, const std::vector<std::string>& fallback) const;
   std::optional<ConfigTable> table_if(std::string_view key) const;
 
+  /// Whatever stands in this table and below is for somebody else: no key of it is unknown.
+  void accept_all_keys() const;
   /// Throws for the first key that nobody has asked for, in this table and below.
   void reject_unknown_keys() const;
 

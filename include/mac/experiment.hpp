@@ -57,9 +57,14 @@ struct Experiment {
   /// Both throw UsageError with file, line and key for anything that is not as it should be.
   static Experiment read(const std::string& path);
   static Experiment parse(const std::string& text, const std::string& file);
+  /// The experiment inside or beside files that say themselves what their system is: it may be one that this
+  /// program does not know.
+  static Experiment read(const std::string& path, const SystemDescription& description);
+  static Experiment parse(const std::string& text, const std::string& file,
+                          const SystemDescription& description);
 
  private:
-  explicit Experiment(ConfigTable table);
+  explicit Experiment(ConfigTable table, const SystemDescription* description = nullptr);
 };
 
 /// Throws UsageError unless both experiments are about the same [system]: the message names the

@@ -6,6 +6,7 @@
 
 #include <cstddef>
 #include <functional>
+#include <map>
 #include <memory>
 #include <optional>
 #include <span>
@@ -69,6 +70,10 @@ struct Symmetry {
   Kind kind;
 };
 
+/// Numbers that a system worked out for itself when it was first used, by name. Files keep them, so that what
+/// is read back is the same system on every machine.
+using SystemConstants = std::map<std::string, std::vector<double>>;
+
 class System {
  public:
   virtual ~System() = default;
@@ -89,6 +94,9 @@ class System {
 
   /// False where only the variables' names are known (system "recorded").
   virtual bool has_equations() const { return true; }
+  /// False where the equations are those of another program, which wrote the file that describes the system.
+  virtual bool is_known() const { return true; }
+  virtual SystemConstants constants() const { return {}; }
 
   // The reduced model.
   virtual void reduced_rhs(const double* y, double* dydt) const = 0;
@@ -120,8 +128,26 @@ class System {
 void start_trajectory(const System& system, const InitialCondition& initial, std::size_t index,
                       RandomStream& random, FullSolver& solver);
 
+/// Throws UsageError if the variables cannot have the symmetries that the system declares.
+void check_symmetries(const System& system);
+
+/// What a file says of the system it is about: enough to evaluate, report and predict without its equations.
+struct SystemDescription {
+  std::string name;
+  std::vector<std::string> resolved_names, closure_names;
+  std::vector<std::size_t> closure_targets;  // empty: the file does not say
+  std::vector<Symmetry> symmetries;
+  std::string time_unit = "1";
+  std::size_t fourier_modes = 0;
+  SystemConstants constants;
+};
+SystemDescription describe(const System& system);
+
 /// The system that an experiment's [system] table describes. Throws UsageError naming file, line and key.
 std::unique_ptr<System> make_system(const ConfigTable& table);
+/// The same for the experiment inside a file. A system that this program does not know is made from its
+/// description: it has names, but whoever asks for its equations gets a UsageError.
+std::unique_ptr<System> make_system(const ConfigTable& table, const SystemDescription& description);
 std::vector<std::string> system_names();
 
 using SystemFactory = std::function<std::unique_ptr<System>(const ConfigTable& table)>;

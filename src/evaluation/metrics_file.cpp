@@ -11,6 +11,7 @@
 #include "evaluation/evaluator.hpp"
 #include "io/input_file.hpp"
 #include "rollout/rollout_file.hpp"
+#include "systems/described.hpp"
 
 namespace mac {
 
@@ -208,6 +209,33 @@ ModelMetrics read_model(const std::string& name, const Node& node, const System&
   return model;
 }
 
+/// Variables are the members of a table, in order.
+std::vector<std::string> names_of(const Node& table) {
+  std::vector<std::string> names;
+  for (const auto& [name, value] : table.members()) names.push_back(name);
+  return names;
+}
+
+/// What the tables of the first model say about the system.
+SystemDescription description_in(const Node& root) {
+  SystemDescription description;
+  description.name = root.has("system") ? root.at("system").string() : "";
+  for (const auto& [model, splits] : root.at("models").members())
+    for (const auto& [key, split] : splits.members()) {
+      if (!split.has("intervals") || !split.has("series")) continue;
+      for (const auto& [interval, tables] : split.at("intervals").members()) {
+        description.resolved_names = names_of(tables.at("resolved"));
+        description.closure_names = names_of(tables.at("closure"));
+        if (split.at("series").has("physical_l2"))
+          description.fourier_modes = description.resolved_names.size() / 2;
+        description.closure_targets =
+            targets_by_name(description.resolved_names, description.closure_names);
+        return description;
+      }
+    }
+  return description;
+}
+
 bool is_json(const std::string& path) { return path.ends_with(".json"); }
 
 }  // namespace
@@ -216,7 +244,8 @@ Evaluation read_metrics(const std::string& path) {
   const Json json = Json::parse(read_file(path), nullptr, false);
   if (json.is_discarded()) throw Error("{}: is not JSON", path);
   const Node root(json, path);
-  Evaluation evaluation{Experiment::parse(root.at("experiment").string(), path + " (experiment)"), {}};
+  Evaluation evaluation{
+      Experiment::parse(root.at("experiment").string(), path + " (experiment)", description_in(root)), {}};
   for (const auto& [name, model] : root.at("models").members())
     evaluation.models.push_back(read_model(name, model, *evaluation.experiment.system));
   return evaluation;

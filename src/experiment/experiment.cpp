@@ -62,6 +62,8 @@ SplitPlan read_split(const ConfigTable& table, const SplitKind& kind, const Data
   if (const auto count = split.initial->count()) {
     split.trajectories = static_cast<std::size_t>(table.integer_or(
         "trajectories", static_cast<std::int64_t>(*count), 1, static_cast<std::int64_t>(*count)));
+  } else if (!system.is_known()) {  // it may have been a list of states, of unknown length
+    split.trajectories = static_cast<std::size_t>(table.integer_or("trajectories", 1, 1, many));
   } else {
     split.trajectories = static_cast<std::size_t>(table.integer("trajectories", 1, many));
   }
@@ -151,9 +153,10 @@ std::string to_string(const Interval& interval) {
   return fmt::format("[{:g},{:g}]", interval.from, interval.to);
 }
 
-Experiment::Experiment(ConfigTable table)
+Experiment::Experiment(ConfigTable table, const SystemDescription* description)
     : config(std::move(table)),
-      system(make_system(config.table("system"))),
+      system(description ? make_system(config.table("system"), *description)
+                         : make_system(config.table("system"))),
       data(read_data(config.table("data"), *system)),
       evaluation(read_evaluation(config, data)),
       models(read_models(config, *system, data)) {
@@ -162,8 +165,17 @@ Experiment::Experiment(ConfigTable table)
 
 Experiment Experiment::read(const std::string& path) { return Experiment(ConfigTable::read(path)); }
 
+Experiment Experiment::read(const std::string& path, const SystemDescription& description) {
+  return Experiment(ConfigTable::read(path), &description);
+}
+
 Experiment Experiment::parse(const std::string& text, const std::string& file) {
   return Experiment(ConfigTable::parse(text, file));
+}
+
+Experiment Experiment::parse(const std::string& text, const std::string& file,
+                             const SystemDescription& description) {
+  return Experiment(ConfigTable::parse(text, file), &description);
 }
 
 std::map<std::string, std::string> equations(const ConfigTable& system) {

@@ -208,7 +208,9 @@ ModelPlan read_model(const ConfigTable& experiment, const ConfigTable& table, co
                                    model.name));
   if (model.file) return model;
   const auto baseline = std::ranges::find(baseline_kinds(), model.kind, &BaselineKind::name);
-  if (baseline != baseline_kinds().end())
+  if (!system.is_known() && baseline != baseline_kinds().end())
+    table.accept_all_keys();  // it is fitted, and its settings depend on what the system is
+  else if (baseline != baseline_kinds().end())
     model.baseline = baseline->read(table, system, data);
   else
     model.network = read_network(experiment, table, system, data);

@@ -33,6 +33,7 @@ struct ConfigNode {
   std::set<std::string, std::less<>> known;                  // keys somebody asked for
   std::map<std::string, std::string> fallbacks;              // the defaults they would take
   std::map<std::string, std::vector<ConfigTable>> children;  // tables handed out, checked as well
+  bool all_known = false;
 };
 
 }  // namespace detail
@@ -172,6 +173,28 @@ std::map<std::string, std::string> ConfigTable::values() const {
 
 bool ConfigTable::has(std::string_view key) const { return look_up(*node_, key) != nullptr; }
 
+std::vector<std::string> ConfigTable::keys() const {
+  std::vector<std::string> names;
+  for (const auto& [key, value] : *node_->table) names.emplace_back(key.str());
+  return names;
+}
+
+bool ConfigTable::holds_list(std::string_view key) const {
+  const toml::node* node = look_up(*node_, key);
+  return node && node->is_array();
+}
+
+bool ConfigTable::holds_table(std::string_view key) const {
+  const toml::node* node = look_up(*node_, key);
+  return node && node->is_table();
+}
+
+std::string ConfigTable::formula(std::string_view key) const {
+  const toml::node* node = look_up(*node_, key);
+  if (node && node->is_number()) return fmt::format("{}", number(key));
+  return string(key);
+}
+
 double ConfigTable::number(std::string_view key, Range range) const {
   const toml::node* node = look_up(*node_, key);
   if (!node) fail(key, fmt::format("is missing; expected {}", describe(range)));
@@ -309,7 +332,10 @@ std::optional<ConfigTable> ConfigTable::table_if(std::string_view key) const {
   return table(key);
 }
 
+void ConfigTable::accept_all_keys() const { node_->all_known = true; }
+
 void ConfigTable::reject_unknown_keys() const {
+  if (node_->all_known) return;
   for (const auto& [key, value] : *node_->table) {
     if (node_->known.contains(key.str())) continue;
     const std::vector<std::string> known(node_->known.begin(), node_->known.end());

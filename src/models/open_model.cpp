@@ -46,7 +46,8 @@ void check_fits(const std::string& path, const Model& model, const Experiment& e
     throw UsageError("{}: maps {} variables to {} closure components, but {} has {} and {}", path,
                      model.shape.d_in, model.shape.d_out, source, system.resolved_size(),
                      system.closure_size());
-  if (!model.closure_targets.empty() && !std::ranges::equal(model.closure_targets, system.closure_targets()))
+  if (!model.closure_targets.empty() && !system.closure_targets().empty() &&
+      !std::ranges::equal(model.closure_targets, system.closure_targets()))
     throw UsageError("{}: adds its closure to the equations {}, but {} to {}", path,
                      fmt::join(model.closure_targets, " "), system.name(),
                      fmt::join(system.closure_targets(), " "));

@@ -32,7 +32,12 @@ SystemParameters trained_parameters(const Model& model) {
   for (const char* key : {"data_experiment", "experiment"})
     if (const auto text = model.provenance.find(key); text != model.provenance.end()) {
       const ConfigTable system = ConfigTable::parse(text->second, key).table("system");
-      make_system(system);  // asks for every key, and gives its default
+      SystemDescription description;
+      description.name = model.system;
+      description.resolved_names = model.input_names;
+      description.closure_names = model.output_names;
+      description.closure_targets = model.closure_targets;
+      make_system(system, description);  // asks for every key, and gives its default
       return system_parameters(system);
     }
   return {};

@@ -169,7 +169,7 @@ std::string model_card(const Model& model, const std::string& file, const Evalua
                      evaluation.experiment.system->name());
   std::optional<Experiment> data;
   if (const std::string text = value_of(model, "data_experiment", ""); !text.empty())
-    data = Experiment::parse(text, file + " (data_experiment)");
+    data = Experiment::parse(text, file + " (data_experiment)", describe(*evaluation.experiment.system));
 
   const std::string stem = fs::path(file).stem().string();
   std::string text = fmt::format(

@@ -116,9 +116,11 @@ Source read_run(const std::string& folder) {
   std::set<std::string> study;
   for (const std::string& path : paths) study.insert(stem(path));
   std::vector<RolloutReader> rollouts(paths.begin(), paths.end());
-  Experiment experiment = fs::exists(run / "experiment.toml")
-                              ? Experiment::read((run / "experiment.toml").string())
-                              : rollouts.front().header().experiment;
+  const Experiment& rolled_out = rollouts.front().header().experiment;
+  Experiment experiment =
+      fs::exists(run / "experiment.toml")
+          ? Experiment::read((run / "experiment.toml").string(), describe(*rolled_out.system))
+          : rolled_out;
   const auto rank_of = [&](const std::string& model) { return rank(model, experiment); };
   std::ranges::stable_sort(rollouts, {}, [&](const RolloutReader& r) { return rank_of(r.model()); });
   auto evaluation = stored_metrics(run);

@@ -5,6 +5,8 @@
 #include <mac/system.hpp>
 #include <mutex>
 
+#include "systems/described.hpp"
+#include "systems/equations/equation_system.hpp"
 #include "systems/reduced_equations.hpp"
 
 #define MAC_SYSTEMS(SYSTEM) \
@@ -67,15 +69,48 @@ void register_system(const std::string& name, SystemFactory make) {
   registry().entries.push_back({name, std::move(make)});
 }
 
+namespace {
+
+SystemFactory factory_of(const std::string& name) {
+  const std::lock_guard lock(registry().mutex);
+  for (const Entry& entry : registry().entries)
+    if (name == entry.name) return entry.make;
+  return nullptr;
+}
+
+bool is_text(const ConfigTable& table) {
+  return table.has("kind") && table.choice("kind", {"equations"}) == "equations";
+}
+
+std::unique_ptr<System> checked(std::unique_ptr<System> system) {
+  check_symmetries(*system);
+  return system;
+}
+
+}  // namespace
+
+void check_symmetries(const System& system) {
+  const std::size_t d = system.resolved_size(), modes = system.fourier_modes();
+  for (const Symmetry& symmetry : system.symmetries())
+    if (symmetry.kind != Symmetry::Kind::cyclic_shift && (modes == 0 || d != 2 * modes))
+      throw UsageError(
+          "the system \"{}\" declares a symmetry of Fourier modes, but has {} modes for {} resolved "
+          "variables; it takes phi_1..phi_M psi_1..psi_M and fourier_modes() = M",
+          system.name(), modes, d);
+}
+
 std::unique_ptr<System> make_system(const ConfigTable& table) {
-  const std::string name = table.choice("name", system_names());
-  SystemFactory make;
-  {
-    const std::lock_guard lock(registry().mutex);
-    for (const Entry& entry : registry().entries)
-      if (name == entry.name) make = entry.make;
-  }
-  return make(table);
+  if (is_text(table)) return make_equations(table, nullptr);
+  return checked(factory_of(table.choice("name", system_names()))(table));
+}
+
+std::unique_ptr<System> make_system(const ConfigTable& table, const SystemDescription& description) {
+  if (is_text(table)) return make_equations(table, &description.constants);
+  if (const SystemFactory make = factory_of(table.string("name"))) return checked(make(table));
+  if (description.resolved_names.empty())
+    return make_system(table);  // the file does not say: refused by name
+  table.accept_all_keys();
+  return make_described(description);
 }
 
 void start_trajectory(const System& system, const InitialCondition& initial, std::size_t index,

@@ -35,6 +35,7 @@ Augmentation::Augmentation(const System& system)
       modes_(has(Symmetry::Kind::fourier_translation) ? system.fourier_modes() : 0),
       d_(system.resolved_size()),
       c_(system.closure_size()) {
+  check_symmetries(system);
   if (!symmetries_.empty() && d_ != c_)
     throw Error("the symmetries of {} need a closure for each of its {} resolved variables, not {}",
                 system.name(), d_, c_);

@@ -102,6 +102,7 @@ void check(const std::vector<double>& scale, const std::vector<std::string>& nam
 }  // namespace
 
 std::vector<std::size_t> symmetry_groups(const System& system, std::size_t components) {
+  check_symmetries(system);
   std::vector<std::size_t> group(components);
   for (std::size_t v = 0; v < components; ++v) group[v] = v;
   for (const Symmetry& symmetry : system.symmetries()) {

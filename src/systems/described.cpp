@@ -1,0 +1,135 @@
+// A system whose equations are in another program: files that it wrote say what the variables are, which is
+// all that evaluating, reporting and predicting need.
+#include "systems/described.hpp"
+
+#include <mac/config.hpp>
+#include <mac/error.hpp>
+#include <nlohmann/json.hpp>
+
+namespace mac {
+
+namespace {
+
+using Json = nlohmann::json;
+
+class Described final : public System {
+ public:
+  explicit Described(SystemDescription description) : is_(std::move(description)) {}
+
+  std::string_view name() const override { return is_.name; }
+  const std::vector<std::string>& resolved_names() const override { return is_.resolved_names; }
+  const std::vector<std::string>& closure_names() const override { return is_.closure_names; }
+  std::span<const std::size_t> closure_targets() const override { return is_.closure_targets; }
+  std::vector<Symmetry> symmetries() const override { return is_.symmetries; }
+  std::string_view time_unit() const override { return is_.time_unit; }
+  std::size_t fourier_modes() const override { return is_.fourier_modes; }
+  bool is_known() const override { return false; }
+  SystemConstants constants() const override { return is_.constants; }
+
+  void reduced_rhs(const double*, double*) const override { refuse(); }
+  void reduced_rhs_vjp(const double*, const double*, double*) const override { refuse(); }
+  std::size_t full_size() const override { return resolved_size(); }
+  std::unique_ptr<FullSolver> make_solver(double) const override { refuse(); }
+  std::unique_ptr<InitialCondition> initial_condition(const ConfigTable* initial) const override {
+    if (initial) initial->accept_all_keys();
+    return std::make_unique<Elsewhere>(*this);
+  }
+  std::vector<Diagnostic> diagnostics(std::span<const double>) const override { return {}; }
+
+ private:
+  [[noreturn]] void refuse() const {
+    throw UsageError(
+        "the equations of the system \"{}\" are not known to this program: its files can be evaluated, "
+        "reported and predicted on, not simulated, trained on or rolled out",
+        is_.name);
+  }
+
+  class Elsewhere final : public InitialCondition {
+   public:
+    explicit Elsewhere(const Described& system) : name_(system.is_.name) {}
+    void sample(std::size_t, RandomStream&, std::span<double>) const override {
+      throw UsageError("the initial states of the system \"{}\" are not known to this program", name_);
+    }
+
+   private:
+    std::string name_;
+  };
+
+  SystemDescription is_;
+};
+
+constexpr std::pair<Symmetry::Kind, const char*> symmetry_names[] = {
+    {Symmetry::Kind::fourier_translation, "fourier_translation"},
+    {Symmetry::Kind::fourier_reflection, "fourier_reflection"},
+    {Symmetry::Kind::cyclic_shift, "cyclic_shift"}};
+
+}  // namespace
+
+std::unique_ptr<System> make_described(SystemDescription description) {
+  return std::make_unique<Described>(std::move(description));
+}
+
+std::vector<std::size_t> targets_by_name(const std::vector<std::string>& resolved,
+                                         const std::vector<std::string>& closure) {
+  std::vector<std::size_t> targets;
+  for (const std::string& name : closure)
+    for (std::size_t v = 0; v < resolved.size(); ++v)
+      if (name == "C_" + resolved[v]) targets.push_back(v);
+  if (targets.size() == closure.size()) return targets;
+  targets.clear();
+  for (std::size_t v = 0; closure.size() == resolved.size() && v < resolved.size(); ++v) targets.push_back(v);
+  return targets;
+}
+
+SystemDescription describe(const System& system) {
+  const auto targets = system.closure_targets();
+  return {std::string(system.name()),       system.resolved_names(), system.closure_names(),
+          {targets.begin(), targets.end()}, system.symmetries(),     std::string(system.time_unit()),
+          system.fourier_modes(),           system.constants()};
+}
+
+std::string to_text(const SystemDescription& description) {
+  Json symmetries = Json::array();
+  for (const Symmetry& symmetry : description.symmetries)
+    for (const auto& [kind, name] : symmetry_names)
+      if (kind == symmetry.kind) symmetries.push_back(name);
+  return Json{{"name", description.name},
+              {"resolved", description.resolved_names},
+              {"closure", description.closure_names},
+              {"targets", description.closure_targets},
+              {"symmetries", symmetries},
+              {"time_unit", description.time_unit},
+              {"fourier_modes", description.fourier_modes},
+              {"constants", description.constants}}
+      .dump();
+}
+
+SystemDescription description_from(const std::string& text, const std::string& file) {
+  SystemDescription description;
+  try {
+    const Json json = Json::parse(text);
+    json.at("name").get_to(description.name);
+    json.at("resolved").get_to(description.resolved_names);
+    json.at("closure").get_to(description.closure_names);
+    json.at("targets").get_to(description.closure_targets);
+    json.at("time_unit").get_to(description.time_unit);
+    json.at("fourier_modes").get_to(description.fourier_modes);
+    json.at("constants").get_to(description.constants);
+    for (const Json& symmetry : json.at("symmetries"))
+      for (const auto& [kind, name] : symmetry_names)
+        if (symmetry.get<std::string>() == name) description.symmetries.push_back({kind});
+  } catch (const Json::exception& error) {
+    throw Error("{}: its description of the system cannot be read: {}", file, error.what());
+  }
+  if (!description.closure_targets.empty() &&
+      description.closure_targets.size() != description.closure_names.size())
+    throw Error("{}: describes a system of {} closures for {} equations", file,
+                description.closure_names.size(), description.closure_targets.size());
+  for (const std::size_t target : description.closure_targets)
+    if (target >= description.resolved_names.size())
+      throw Error("{}: describes a closure for variable {} of {}", file, target,
+                  description.resolved_names.size());
+  return description;
+}
+
+}  // namespace mac

@@ -1,0 +1,310 @@
+// A system whose equations are text in the experiment, [system] kind = "equations":
+//
+//   dX[k] = -X[k-1]*(X[k-2] - X[k+1]) - X[k] + F - h*c/b*sum(j, Y[k,j])
+//
+// The text becomes a graph of operations on whole lattices (graph.hpp), the graph a program (program.hpp) that
+// is run for each evaluation and backwards for its gradient. The closure of a resolved equation is what the
+// hidden variables add to it beyond the reduced model.
+#include "systems/equations/equation_system.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <mac/config.hpp>
+#include <mac/error.hpp>
+#include <mac/random.hpp>
+#include <mac/rk4_solver.hpp>
+#include <mutex>
+
+#include "systems/equations/initial_states.hpp"
+#include "systems/equations/means.hpp"
+#include "systems/equations/programs.hpp"
+#include "systems/equations/read_model.hpp"
+
+namespace mac {
+
+namespace equations {
+
+namespace {
+
+constexpr const char* means_key = "mean";  // among the constants that files keep
+
+/// This thread's work space for a program; evaluations do not nest.
+double* scratch(const Program& program) {
+  struct Room {
+    std::uint64_t of = 0;
+    std::vector<double> numbers;
+  };
+  constexpr std::size_t rooms = 4;  // a training goes to and fro between rates and their gradient
+  thread_local Room room[rooms];
+  thread_local std::size_t oldest = 0;
+  for (Room& known : room)
+    if (known.of == program.id()) return known.numbers.data();
+  Room& fresh = room[oldest++ % rooms];
+  fresh.of = program.id();
+  fresh.numbers.assign(2 * program.work_size(), 0.0);
+  program.prepare(fresh.numbers.data());
+  return fresh.numbers.data();
+}
+
+/// R(z) and C, one behind the other.
+class WithClosure {
+ public:
+  WithClosure(std::shared_ptr<const Program> program, std::size_t resolved_size)
+      : program_(std::move(program)), resolved_size_(resolved_size), work_(program_->work_size()) {
+    program_->prepare(work_.data());
+  }
+
+  void operator()(const double* z, double* rate, double* /*closure: behind rate*/) {
+    program_->run(z, rate, work_.data());
+  }
+  void resolved(const double* z, double* y) const { std::copy_n(z, resolved_size_, y); }
+
+ private:
+  std::shared_ptr<const Program> program_;
+  std::size_t resolved_size_;
+  std::vector<double> work_;
+};
+
+struct Quantity {
+  std::string name;
+  bool conserved = false;
+};
+
+class EquationSystem final : public System {
+ public:
+  EquationSystem(const ConfigTable& table, const SystemConstants* constants)
+      : name_(table.string_or("name", "equations")),
+        time_unit_(table.string_or("time_unit", "1")),
+        model_(std::make_shared<Model>(read_model(table))),
+        warmup_steps_(static_cast<std::size_t>(table.integer_or("warmup_steps", 0, 0, 1'000'000'000))) {
+    check_name(table);
+    try {
+      targets_ = equations::closure_targets(*model_);
+      if (needs_means()) {
+        reduced_program(*model_, std::vector<double>(full_size()), false);  // what is wrong with it shows now
+        if (constants && constants->contains(means_key)) take_means(constants->at(means_key), table);
+      } else {
+        reduced_once();
+      }
+    } catch (const TextError& error) {
+      table.fail("equations", pointed(model_->source.text, error));
+    }
+    if (targets_.empty())
+      table.fail("equations",
+                 "no equation of a resolved variable mentions a hidden one: there is nothing to close");
+    for (const Variable& variable : model_->variables)
+      for (std::int32_t p = 0; variable.resolved && p < variable.lattice.size; ++p)
+        resolved_names_.push_back(variable.lattice.name_of(p));
+    for (const std::size_t target : targets_) closure_names_.push_back("C_" + resolved_names_[target]);
+    check_distinct(table);
+    read_initial(table);
+    read_diagnostics(table);
+    read_symmetries(table);
+  }
+
+  std::string_view name() const override { return name_; }
+  std::string_view time_unit() const override { return time_unit_; }
+  const std::vector<std::string>& resolved_names() const override { return resolved_names_; }
+  const std::vector<std::string>& closure_names() const override { return closure_names_; }
+  std::span<const std::size_t> closure_targets() const override { return targets_; }
+  std::vector<Symmetry> symmetries() const override { return symmetries_; }
+  SystemConstants constants() const override {
+    return needs_means() ? SystemConstants{{means_key, means()}} : SystemConstants();
+  }
+
+  void reduced_rhs(const double* y, double* dydt) const override {
+    const Program& program = reduced_once().rates;
+    program.run(y, dydt, scratch(program));
+  }
+  void reduced_rhs_vjp(const double* y, const double* adjoint, double* grad_y) const override {
+    const Program& program = reduced_once().kept;
+    program.add_gradient(y, adjoint, grad_y, scratch(program));
+  }
+
+  std::size_t full_size() const override { return static_cast<std::size_t>(model_->full_size); }
+  std::unique_ptr<FullSolver> make_solver(double dt) const override {
+    std::call_once(full_made_, [this] {
+      full_ = std::make_shared<Program>(full_program(*model_, targets_, means(), true));
+    });
+    return std::make_unique<Rk4Solver<WithClosure>>(*this, dt, WithClosure(full_, resolved_size()));
+  }
+  std::unique_ptr<InitialCondition> initial_condition(const ConfigTable* initial) const override {
+    return make_initial(initial, model_, starts_);
+  }
+  std::size_t warmup_steps() const override { return warmup_steps_; }
+  std::vector<Diagnostic> diagnostics(std::span<const double> full_state) const override {
+    if (quantities_.empty()) return {};
+    std::vector<double> values(quantities_.size());
+    diagnostics_->run(full_state.data(), values.data(), scratch(*diagnostics_));
+    std::vector<Diagnostic> result;
+    for (std::size_t i = 0; i < values.size(); ++i)
+      result.push_back({quantities_[i].name, values[i], quantities_[i].conserved});
+    return result;
+  }
+
+ private:
+  struct Reduced {
+    Program rates, kept;
+  };
+
+  void check_name(const ConfigTable& table) const {
+    for (const std::string& taken : system_names())
+      if (name_ == taken)
+        table.fail("name", fmt::format("\"{}\" is a system of the program; say another", taken));
+    if (name_.empty()) table.fail("name", "is empty");
+  }
+
+  void check_distinct(const ConfigTable& table) const {
+    for (const std::string& name : resolved_names_)
+      if (std::ranges::count(resolved_names_, name) > 1)
+        table.fail("resolved", fmt::format("two variables would be called {}", name));
+  }
+
+  // ---- the hidden variables' means, found when first needed
+
+  bool needs_means() const {
+    return std::ranges::any_of(model_->reductions,
+                               [](const auto& entry) { return entry.second.kind == Reduction::Kind::mean; });
+  }
+  void take_means(const std::vector<double>& stored, const ConfigTable& table) {
+    if (stored.size() != full_size() - static_cast<std::size_t>(model_->resolved_size))
+      table.fail("hidden", fmt::format("has {} numbers, the file holds the means of {}",
+                                       model_->full_size - model_->resolved_size, stored.size()));
+    std::call_once(means_made_, [&] { means_ = stored; });
+  }
+  const std::vector<double>& means() const {
+    std::call_once(means_made_, [this] {
+      if (needs_means()) means_ = find_means();
+    });
+    return means_;
+  }
+  std::vector<double> find_means() const {
+    const Program rates = full_program(*model_, targets_, {}, false);
+    const std::vector<double> all = state_means(rates, *make_initial(nullptr, model_, starts_), name_);
+    std::vector<double> hidden(all.begin() + model_->resolved_size, all.end());
+    const bool alike = !symmetries_.empty();  // sites that are alike have one mean
+    for (const Variable& variable : model_->variables) {
+      if (variable.resolved) continue;
+      const Lattice& lattice = variable.lattice;
+      double* const values = hidden.data() + (variable.offset - model_->resolved_size);
+      const auto size = static_cast<std::size_t>(lattice.size);
+      const std::size_t sites =
+          alike && !lattice.count.empty() ? static_cast<std::size_t>(lattice.count[0]) : 1;
+      for (std::size_t i = 0; i < size / sites; ++i) {
+        double mean = 0;
+        for (std::size_t s = 0; s < sites; ++s) mean += values[s * (size / sites) + i];
+        for (std::size_t s = 0; s < sites; ++s)
+          values[s * (size / sites) + i] = mean / static_cast<double>(sites);
+      }
+    }
+    return hidden;
+  }
+  const Reduced& reduced_once() const {
+    std::call_once(reduced_made_, [this] {
+      reduced_ = std::make_unique<Reduced>(
+          Reduced{reduced_program(*model_, means(), false), reduced_program(*model_, means(), true)});
+    });
+    return *reduced_;
+  }
+
+  // ---- what else the table says
+
+  void read_initial(const ConfigTable& table) {
+    Expression zero;
+    if (model_->find("t")) starts_["t"] = {zero, {}, {}};
+    if (model_->find("t_cos")) {
+      starts_["t_cos"] = {zero, {}, {1}};
+      starts_["t_sin"] = {zero, {}, {0}};
+    }
+    const auto initial = table.table_if("initial");
+    if (initial) read_starts(*initial, *model_, starts_);
+    check_complete(table, *model_, starts_);
+    std::vector<double> state(full_size());
+    RandomStream random(0, Purpose::diagnosis, 0);
+    make_initial(nullptr, model_, starts_)->sample(0, random, state);  // shows a mistake now
+  }
+
+  void read_diagnostics(const ConfigTable& table) {
+    const auto diagnostics = table.table_if("diagnostics");
+    if (!diagnostics) return;
+    std::vector<Expression> expressions;
+    for (const std::string& key : diagnostics->keys()) {
+      Quantity quantity{key, false};
+      std::string text;
+      if (diagnostics->holds_table(key)) {
+        const ConfigTable entry = diagnostics->table(key);
+        text = entry.formula("value");
+        quantity.conserved = entry.boolean_or("conserved", false);
+      } else {
+        text = diagnostics->formula(key);
+      }
+      try {
+        expressions.push_back(parse_expression(text));
+        scalar_program(*model_, {expressions.back()});
+      } catch (const TextError& error) {
+        diagnostics->fail(key, pointed(text, error));
+      }
+      quantities_.push_back(std::move(quantity));
+    }
+    if (!quantities_.empty()) diagnostics_ = std::make_unique<Program>(scalar_program(*model_, expressions));
+  }
+
+  void read_symmetries(const ConfigTable& table) {
+    for (const std::string& name : table.strings_or("symmetries", {})) {
+      if (name != "cyclic_shift")
+        table.fail("symmetries",
+                   fmt::format("\"{}\" is not one that equations can have, which is cyclic_shift", name));
+      if (const auto reason = why_not_cyclic())
+        table.fail("symmetries", fmt::format("cyclic_shift does not fit: {}", *reason));
+      symmetries_.push_back({Symmetry::Kind::cyclic_shift});
+    }
+  }
+
+  std::optional<std::string> why_not_cyclic() const {
+    std::size_t resolved = 0;
+    for (const Variable& variable : model_->variables) resolved += variable.resolved ? 1 : 0;
+    const Lattice& lattice = model_->variables.front().lattice;
+    if (resolved != 1 || lattice.indices.size() != 1) return "it is for one resolved variable with one index";
+    if (targets_.size() != resolved_size()) return "not every equation of the ring has a closure";
+    const std::size_t n = resolved_size();
+    RandomStream random(0, Purpose::diagnosis, 1);
+    std::vector<double> y(n), shifted(n), rate(n), shifted_rate(n);
+    for (std::size_t k = 0; k < n; ++k) y[k] = random.normal();
+    for (std::size_t k = 0; k < n; ++k) shifted[k] = y[(k + 1) % n];
+    const Program program =
+        reduced_program(*model_, std::vector<double>(full_size()), false);  // means alike: zero
+    program.run(y.data(), rate.data(), scratch(program));
+    program.run(shifted.data(), shifted_rate.data(), scratch(program));
+    for (std::size_t k = 0; k < n; ++k)
+      if (std::abs(shifted_rate[k] - rate[(k + 1) % n]) > 1e-9 * (1 + std::abs(rate[(k + 1) % n])))
+        return fmt::format("the rates of a shifted state are not the shifted rates (at {})",
+                           resolved_names_[k]);
+    return std::nullopt;
+  }
+
+  std::string name_, time_unit_;
+  std::shared_ptr<Model> model_;
+  std::size_t warmup_steps_;
+  std::vector<std::size_t> targets_;
+  std::vector<std::string> resolved_names_, closure_names_;
+  std::vector<Symmetry> symmetries_;
+  Starts starts_;
+  std::vector<Quantity> quantities_;
+  std::unique_ptr<Program> diagnostics_;
+  mutable std::once_flag means_made_, reduced_made_, full_made_;
+  mutable std::vector<double> means_;
+  mutable std::unique_ptr<Reduced> reduced_;
+  mutable std::shared_ptr<Program> full_;
+};
+
+}  // namespace
+
+}  // namespace equations
+
+std::unique_ptr<System> make_equations(const ConfigTable& table, const SystemConstants* constants) {
+  return std::make_unique<equations::EquationSystem>(table, constants);
+}
+
+}  // namespace mac

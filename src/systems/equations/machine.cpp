@@ -1,0 +1,138 @@
+// The loop that runs a program: one switch over the operations, each with its loops for arrays and single
+// numbers in place, so that an instruction on a single number costs a nanosecond or two.
+#include <algorithm>
+#include <cmath>
+
+#include "integrators/simd.hpp"
+#include "systems/equations/program.hpp"
+
+namespace mac::equations {
+
+namespace {
+
+constexpr std::size_t lanes = 8;  // partial sums, so that additions need not wait for each other
+
+inline double sum_in_lanes(std::size_t n, const double* a) {
+  double partial[lanes] = {};
+  std::size_t i = 0;
+  for (; i + lanes <= n; i += lanes)
+    for (std::size_t l = 0; l < lanes; ++l) partial[l] += a[i + l];
+  for (std::size_t l = 0; i + l < n; ++l) partial[l] += a[i + l];
+  for (std::size_t step = lanes / 2; step > 0; step /= 2)
+    for (std::size_t l = 0; l < step; ++l) partial[l] += partial[l + step];
+  return partial[0];
+}
+
+void gather(const Instruction& i, const double* a, double* out) {
+  if (i.b == repeated) {
+    for (std::size_t k = 0; k < i.n; k += i.c) std::fill_n(out + k, i.c, a[k / i.c]);
+  } else if (i.b == by_runs) {
+    for (std::size_t r = 0; r < 2 * i.c; r += 2) out = std::copy_n(a + i.list[r], i.list[r + 1], out);
+  } else {
+    for (std::size_t k = 0; k < i.n; ++k) out[k] = a[i.list[k]];
+  }
+}
+
+/// Operations that cost more than finding out which they are.
+void other(const Instruction& i, const double* a, const double* b, const double* c, double* out) {
+  const std::size_t along_a = i.arrays & 1 ? 1 : 0, along_b = i.arrays & 2 ? 1 : 0,
+                    along_c = i.arrays & 4 ? 1 : 0;
+  for (std::size_t k = 0; k < i.n; ++k) out[k] = apply(i.op, a[k * along_a], b[k * along_b], c[k * along_c]);
+}
+
+}  // namespace
+
+// Single numbers never go to the output directly; an array may.
+#define MAC_A work[i->a]
+#define MAC_B work[i->b]
+#define MAC_C work[i->c]
+#define MAC_OUT work[i->out]
+#define MAC_ARRAYS                                                                     \
+  const double *const a = work + i->a, *const b = work + i->b, *const c = work + i->c; \
+  double* const out = (i->to_output ? output : work) + i->out;                         \
+  const std::size_t n = i->n;                                                          \
+  static_cast<void>(a), static_cast<void>(b), static_cast<void>(c), static_cast<void>(n);
+// The result may take the place of an operand, never lies shifted against it.
+#define MAC_EACH(shape, expression)                                               \
+  case shape: {                                                                   \
+    MAC_ARRAYS                                                                    \
+    _Pragma("GCC ivdep") for (std::size_t k = 0; k < n; ++k) out[k] = expression; \
+    break;                                                                        \
+  }
+// one number and an array
+#define MAC_EACH_WITH(shape, number, expression)                                  \
+  case shape: {                                                                   \
+    MAC_ARRAYS                                                                    \
+    const double s = number;                                                      \
+    _Pragma("GCC ivdep") for (std::size_t k = 0; k < n; ++k) out[k] = expression; \
+    break;                                                                        \
+  }
+#define MAC_BINARY(op, symbol)                       \
+  case code_of(op, 0):                               \
+    MAC_OUT = MAC_A symbol MAC_B;                    \
+    break;                                           \
+    MAC_EACH(code_of(op, 3), a[k] symbol b[k])       \
+    MAC_EACH_WITH(code_of(op, 1), *b, a[k] symbol s) \
+    MAC_EACH_WITH(code_of(op, 2), *a, s symbol b[k])
+// the first operand a number or an array, the others arrays
+#define MAC_TERNARY(op, of)                        \
+  case code_of(op, 0):                             \
+    MAC_OUT = of(MAC_A, MAC_B, MAC_C);             \
+    break;                                         \
+    MAC_EACH(code_of(op, 7), of(a[k], b[k], c[k])) \
+    MAC_EACH_WITH(code_of(op, 6), *a, of(s, b[k], c[k]))
+#define MAC_MUL_ADD(x, y, z) x* y + z
+#define MAC_MUL_SUB(x, y, z) x* y - z
+#define MAC_SUB_MUL(x, y, z) z - x* y
+
+MAC_VECTOR_CLONES
+void run_instructions(const Instruction* first, std::size_t count, double* work, double* output) {
+  for (const Instruction *i = first, *const end = first + count; i != end; ++i) {
+    switch (i->code) {
+      MAC_BINARY(Op::add, +)
+      MAC_BINARY(Op::sub, -)
+      MAC_BINARY(Op::mul, *)
+      MAC_BINARY(Op::div, /)
+      MAC_TERNARY(Op::mul_add, MAC_MUL_ADD)
+      MAC_TERNARY(Op::mul_sub, MAC_MUL_SUB)
+      MAC_TERNARY(Op::sub_mul, MAC_SUB_MUL)
+      case code_of(Op::neg, 0):
+        MAC_OUT = -MAC_A;
+        break;
+        MAC_EACH(code_of(Op::neg, 1), -a[k])
+      case code_of(Op::sin, 0):
+        MAC_OUT = std::sin(MAC_A);
+        break;
+      case code_of(Op::cos, 0):
+        MAC_OUT = std::cos(MAC_A);
+        break;
+      case code_of(Op::gather, 0):
+      case code_of(Op::gather, 1): {
+        MAC_ARRAYS
+        gather(*i, a, out);
+        break;
+      }
+      case code_of(Op::segments, 0):
+      case code_of(Op::segments, 1): {
+        MAC_ARRAYS
+        for (std::size_t k = 0; k < n; ++k)
+          out[k] = sum_in_lanes(static_cast<std::size_t>(i->list[k + 1] - i->list[k]), a + i->list[k]);
+        break;
+      }
+      case code_of(Op::merge, 0):
+      case code_of(Op::merge, 1):
+      case code_of(Op::merge, 2):
+      case code_of(Op::merge, 3): {
+        MAC_ARRAYS
+        for (std::size_t k = 0; k < n; ++k) out[k] = i->list[k] >= 0 ? a[i->list[k]] : b[-1 - i->list[k]];
+        break;
+      }
+      default: {
+        MAC_ARRAYS
+        other(*i, a, b, c, out);
+      }
+    }
+  }
+}
+
+}  // namespace mac::equations

@@ -1,0 +1,23 @@
+// Expressions of initial states: numbers, one point after the other, with random draws.
+#pragma once
+
+#include <mac/random.hpp>
+#include <map>
+
+#include "systems/equations/model.hpp"
+
+namespace mac::equations {
+
+/// What names mean at one point of a lattice.
+struct Here {
+  const Model& model;
+  std::map<std::string, long> index;
+  std::span<const double> state;  // variables that are set already
+  std::int32_t set;               // how many numbers of the state are
+  RandomStream& random;
+};
+
+/// uniform(low, high) and normal(mean, deviation) draw; everything else is as in equations. Throws TextError.
+double random_value(const Expression& e, Here& here);
+
+}  // namespace mac::equations

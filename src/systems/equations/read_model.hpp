@@ -1,0 +1,13 @@
+// [system] kind = "equations" of an experiment.
+#pragma once
+
+#include <mac/config.hpp>
+
+#include "systems/equations/model.hpp"
+
+namespace mac::equations {
+
+/// Parameters, variables, equations and reductions; throws UsageError that points at the character.
+Model read_model(const ConfigTable& table);
+
+}  // namespace mac::equations
