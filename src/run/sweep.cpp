@@ -6,10 +6,10 @@
 #include <filesystem>
 #include <mac/error.hpp>
 #include <mac/random.hpp>
+#include <mac/verdict.hpp>
 #include <map>
 
 #include "base/standard_streams.hpp"
-#include "evaluation/verdict.hpp"
 #include "io/atomic_file.hpp"
 #include "io/config_edit.hpp"
 #include "report/gnuplot.hpp"

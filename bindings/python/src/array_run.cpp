@@ -3,9 +3,9 @@
 #include <mac/data.hpp>
 #include <mac/report.hpp>
 #include <mac/rollout.hpp>
+#include <mac/verdict.hpp>
 #include <nlohmann/json.hpp>
 
-#include "evaluation/verdict.hpp"
 #include "module.hpp"
 #include "rollout/group.hpp"
 

@@ -103,8 +103,9 @@ py::dict describe_models(const Experiment& experiment) {
 
 void bind_experiment(py::module_& module) {
   py::class_<Experiment>(module, "Experiment")
-      .def_static("read", &Experiment::read, py::arg("path"))
-      .def_static("parse", &Experiment::parse, py::arg("text"), py::arg("name"))
+      .def_static("read", py::overload_cast<const std::string&>(&Experiment::read), py::arg("path"))
+      .def_static("parse", py::overload_cast<const std::string&, const std::string&>(&Experiment::parse),
+                  py::arg("text"), py::arg("name"))
       .def_property_readonly("text", [](const Experiment& e) { return e.config.text(); })
       .def_property_readonly("file", [](const Experiment& e) { return e.config.file(); })
       .def_property_readonly("system",
