@@ -3,7 +3,7 @@
 //
 // Metadata keys (all values are text; lists are JSON arrays):
 //   format_version             "1"
-//   kind, d_in, d_out, d_model, n_blocks, d_state, d_conv, expand
+//   kind, d_in, d_out, d_model, n_blocks, d_state, d_conv, expand; members of an ensemble
 //   system                     "burgers"
 //   input_names, output_names  names of the resolved variables and of the closure's components
 //   closure_targets            the equation, from 0, that each component of the closure is added to

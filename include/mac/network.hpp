@@ -32,8 +32,18 @@ struct NetworkShape {
   std::size_t d_model = 0;
   std::size_t n_blocks = 0;
   std::size_t d_state = 0;  // states a channel, of kinds that have them; else 0
+  /// Networks of these sizes that read the same input, each with its own weights and state, and whose outputs are
+  /// added up: an ensemble (mac/ensemble.hpp). Their weights are named members.0.NAME, members.1.NAME, ...
+  std::size_t members = 1;
 
-  /// Numbers in one sample's recurrent state, block after block; what a block's are, src/network/kinds/KIND
+  /// One of them alone.
+  NetworkShape member() const {
+    NetworkShape one = *this;
+    one.members = 1;
+    return one;
+  }
+
+  /// Numbers in one sample's recurrent state, member after member, block after block; what a block's are, src/network/kinds/KIND
   /// says. Mamba: the last d_conv-1 inputs of the convolution, oldest first, (d_conv-1, d_inner), then the
   /// state-space state (d_state, d_inner). GRU: the hidden state (d_model). MLP: nothing. LSTM: hidden state (d_model), cell (d_model).
   std::size_t state_size() const;
@@ -72,6 +82,9 @@ class ParameterLayout {
 };
 
 std::size_t parameter_count(const NetworkShape& shape);
+
+/// What the names of a member's tensors begin with: nothing where there is one network.
+std::string member_prefix(const NetworkShape& shape, std::size_t member);
 
 /// Freshly initialised parameters; the same seed gives the same values everywhere.
 std::vector<double> initial_parameters(const NetworkShape& shape, std::uint64_t seed);

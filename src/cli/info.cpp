@@ -66,6 +66,7 @@ Description describe_model(const Safetensors& file) {
             {"inputs", std::to_string(shape.d_in)},
             {"outputs", std::to_string(shape.d_out)},
             {"blocks", fmt::format("{} of {} channels", shape.n_blocks, shape.d_model)}};
+  if (shape.members > 1) d.rows.emplace_back("members", fmt::format("{}, closures averaged", shape.members));
   for (const DescriptionRow& row : layer_of(shape.kind).description(shape)) d.rows.push_back(row);
   d.rows.emplace_back("parameters", fmt::format("{} ({})", model.parameters.size(), to_string(model.dtype)));
   d.rows.emplace_back("memory", fmt::format("{} numbers", shape.state_size()));
@@ -98,6 +99,7 @@ Description describe_model(const Safetensors& file) {
             {"d_model", shape.d_model},
             {"n_blocks", shape.n_blocks},
             {"d_state", shape.d_state},
+            {"members", shape.members},
             {"parameters", model.parameters.size()},
             {"dtype", to_string(model.dtype)},
             {"state_size", shape.state_size()},

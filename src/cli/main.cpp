@@ -56,6 +56,7 @@ int run(int argc, char** argv) {
   add_evaluate(program);
   add_bench(program);
   add_predict(program);
+  add_ensemble(program);
   add_export(program);
   add_info(program);
   add_verify(program);

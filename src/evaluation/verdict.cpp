@@ -93,6 +93,8 @@ std::string better_words(const Comparison& comparison) {
 
 std::string memory_words(double memory, const std::string& memoryless) {
   if (std::isinf(memory)) return fmt::format("better than {}, which has no memory and blows up", memoryless);
+  if (std::abs(std::log(memory)) < 0.02)
+    return fmt::format("no better than {}, which has no memory", memoryless);
   return memory < 1 ? fmt::format("{:.3g} times worse than {}, which has no memory", 1 / memory, memoryless)
                     : fmt::format("{:.3g} times better than {}, which has no memory", memory, memoryless);
 }

@@ -1,5 +1,6 @@
 // Initial parameters, as PyTorch and mamba-ssm draw them. Tensor i of the layout draws from its own stream
 // (seed, weights, i), element by element.
+#include <mac/error.hpp>
 #include <mac/network.hpp>
 #include <mac/random.hpp>
 
@@ -8,6 +9,7 @@
 namespace mac {
 
 std::vector<double> initial_parameters(const NetworkShape& shape, std::uint64_t seed) {
+  if (shape.members > 1) throw Error("the members of an ensemble are initialised one by one");
   const ParameterLayout layout(shape);
   const std::vector<LayerTensor> tensors = network_tensors(shape);
   std::vector<double> parameters;

@@ -27,11 +27,11 @@ std::size_t extent(const Safetensors& file, const std::string& tensor, std::size
 /// The tensor of block 0 that no other kind has.
 std::string mark_of(LayerKind kind) { return "blocks.0." + layer_of(kind).tensors({}).front().name; }
 
-LayerKind infer_kind(const Safetensors& file) {
+LayerKind infer_kind(const Safetensors& file, const std::string& prefix) {
   std::vector<std::string> marks;
   for (const LayerKind kind : layer_kinds) {
     marks.push_back(mark_of(kind));
-    if (file.find(marks.back())) return kind;
+    if (file.find(prefix + marks.back())) return kind;
   }
   throw Error("{}: is not a closure network: it has no tensor '{}'", file.file(),
               fmt::join(marks, "', nor '"));
@@ -40,14 +40,17 @@ LayerKind infer_kind(const Safetensors& file) {
 /// Kind and sizes as the tensors' names and shapes have them.
 NetworkShape infer_shape(const Safetensors& file) {
   NetworkShape shape;
-  shape.kind = infer_kind(file);
-  shape.d_in = extent(file, "input_proj.weight", 2, 1);
-  shape.d_out = extent(file, "output_proj.2.weight", 2, 0);
-  shape.d_model = extent(file, "input_proj.weight", 2, 0);
-  while (file.find(fmt::format("blocks.{}.norm.weight", shape.n_blocks))) ++shape.n_blocks;
-  if (shape.n_blocks == 0) throw Error("{}: has no tensor 'blocks.0.norm.weight'", file.file());
+  const bool ensemble = file.find("members.0.input_proj.weight");
+  while (ensemble && file.find(fmt::format("members.{}.input_proj.weight", shape.members))) ++shape.members;
+  const std::string prefix = ensemble ? "members.0." : "";
+  shape.kind = infer_kind(file, prefix);
+  shape.d_in = extent(file, prefix + "input_proj.weight", 2, 1);
+  shape.d_out = extent(file, prefix + "output_proj.2.weight", 2, 0);
+  shape.d_model = extent(file, prefix + "input_proj.weight", 2, 0);
+  while (file.find(fmt::format("{}blocks.{}.norm.weight", prefix, shape.n_blocks))) ++shape.n_blocks;
+  if (shape.n_blocks == 0) throw Error("{}: has no tensor '{}blocks.0.norm.weight'", file.file(), prefix);
   if (const auto states = layer_of(shape.kind).states())
-    shape.d_state = extent(file, "blocks.0." + states->tensor, states->rank, states->axis);
+    shape.d_state = extent(file, prefix + "blocks.0." + states->tensor, states->rank, states->axis);
   try {
     validate(shape);
   } catch (const UsageError& error) {

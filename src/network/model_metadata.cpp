@@ -111,10 +111,13 @@ class MetadataReader {
 };
 
 std::vector<std::pair<const char*, std::string>> shape_entries(const NetworkShape& shape) {
-  return {{"kind", std::string(to_string(shape.kind))}, {"d_in", std::to_string(shape.d_in)},
-          {"d_out", std::to_string(shape.d_out)},       {"d_model", std::to_string(shape.d_model)},
-          {"n_blocks", std::to_string(shape.n_blocks)}, {"d_state", std::to_string(shape.d_state)},
-          {"d_conv", std::to_string(d_conv)},           {"expand", std::to_string(expand)}};
+  std::vector<std::pair<const char*, std::string>> entries{
+      {"kind", std::string(to_string(shape.kind))}, {"d_in", std::to_string(shape.d_in)},
+      {"d_out", std::to_string(shape.d_out)},       {"d_model", std::to_string(shape.d_model)},
+      {"n_blocks", std::to_string(shape.n_blocks)}, {"d_state", std::to_string(shape.d_state)},
+      {"d_conv", std::to_string(d_conv)},           {"expand", std::to_string(expand)}};
+  if (shape.members > 1) entries.emplace_back("members", std::to_string(shape.members));
+  return entries;
 }
 
 /// All four arrays, or none.

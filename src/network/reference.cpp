@@ -10,6 +10,7 @@
 #include <mac/error.hpp>
 #include <mac/network.hpp>
 
+#include "network/ensemble_engine.hpp"
 #include "network/kinds/engines.hpp"
 #include "network/parameters.hpp"
 #include "network/reference_layer.hpp"
@@ -150,7 +151,8 @@ class Engine final : public SequenceEngine<T> {
 
 template <class T>
 std::unique_ptr<SequenceEngine<T>> make_reference_engine(const NetworkShape& shape) {
-  return std::make_unique<reference::Engine<T>>(shape);
+  return with_members<T>(shape,
+                         [](const NetworkShape& one) { return std::make_unique<reference::Engine<T>>(one); });
 }
 
 template std::unique_ptr<SequenceEngine<float>> make_reference_engine(const NetworkShape&);

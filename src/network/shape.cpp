@@ -42,7 +42,7 @@ LayerKind layer_kind_from(std::string_view name) {
 
 bool has_states(LayerKind kind) { return layer_of(kind).states().has_value(); }
 
-std::size_t NetworkShape::state_size() const { return n_blocks * layer_of(kind).state_size(*this); }
+std::size_t NetworkShape::state_size() const { return members * n_blocks * layer_of(kind).state_size(*this); }
 
 void validate(const NetworkShape& shape) {
   // The bounds are far above any closure network and keep every product of sizes within 64 bits.
@@ -54,6 +54,7 @@ void validate(const NetworkShape& shape) {
   check("d_out", shape.d_out, 65536);
   check("d_model", shape.d_model, 16384);
   check("n_blocks", shape.n_blocks, 1024);
+  check("members", shape.members, 1024);
   if (has_states(shape.kind))
     check("d_state", shape.d_state, 4096);
   else if (shape.d_state != 0)
@@ -96,14 +97,19 @@ std::vector<LayerTensor> network_tensors(const NetworkShape& shape) {
   return tensors;
 }
 
+std::string member_prefix(const NetworkShape& shape, std::size_t member) {
+  return shape.members > 1 ? fmt::format("members.{}.", member) : "";
+}
+
 ParameterLayout::ParameterLayout(const NetworkShape& shape) {
   validate(shape);
-  for (LayerTensor& tensor : network_tensors(shape)) {
-    std::size_t count = 1;
-    for (const std::size_t size : tensor.shape) count *= size;
-    tensors_.push_back({std::move(tensor.name), std::move(tensor.shape), size_, count});
-    size_ += count;
-  }
+  for (std::size_t m = 0; m < shape.members; ++m)
+    for (LayerTensor& tensor : network_tensors(shape)) {
+      std::size_t count = 1;
+      for (const std::size_t size : tensor.shape) count *= size;
+      tensors_.push_back({member_prefix(shape, m) + tensor.name, std::move(tensor.shape), size_, count});
+      size_ += count;
+    }
 }
 
 const TensorSpec& ParameterLayout::at(std::string_view name) const {

@@ -9,21 +9,31 @@
 
 namespace mac {
 
-/// x gives y, both normalised; states[i], that of block i, becomes the next one.
+/// x gives y, both normalised; states[i], that of block i (of an ensemble's members one after the other), becomes the
+/// next one.
 /// layer(u, prefix, state) is the step of a layer whose weights' names begin with prefix.
 template <class Graph, class LayerStep>
 typename Graph::Value network_step(Graph& graph, const NetworkShape& shape, const typename Graph::Value& x,
                                    std::vector<typename Graph::Value>& states, const LayerStep& layer) {
   using Value = typename Graph::Value;
-  Value h = graph.silu(graph.linear(x, "input_proj.weight", "input_proj.bias"));
-  for (std::size_t i = 0; i < shape.n_blocks; ++i) {
-    const std::string prefix = "blocks." + std::to_string(i) + ".";
-    const Value u = graph.layer_norm(h, prefix + "norm");
-    h = graph.plus(h, layer(u, prefix, states[i]));
+  std::vector<Value> outputs;
+  for (std::size_t m = 0; m < shape.members; ++m) {
+    const std::string member = member_prefix(shape, m);
+    const auto linear = [&](const Value& in, const std::string& name) {
+      return graph.linear(in, member + name + ".weight", member + name + ".bias");
+    };
+    Value h = graph.silu(linear(x, "input_proj"));
+    for (std::size_t i = 0; i < shape.n_blocks; ++i) {
+      const std::string prefix = member + "blocks." + std::to_string(i) + ".";
+      const Value u = graph.layer_norm(h, prefix + "norm");
+      h = graph.plus(h, layer(u, prefix, states[m * shape.n_blocks + i]));
+    }
+    const Value hidden = graph.silu(linear(graph.layer_norm(h, member + "norm"), "output_proj.0"));
+    outputs.push_back(linear(hidden, "output_proj.2"));
   }
-  const Value hidden =
-      graph.silu(graph.linear(graph.layer_norm(h, "norm"), "output_proj.0.weight", "output_proj.0.bias"));
-  return graph.linear(hidden, "output_proj.2.weight", "output_proj.2.bias");
+  Value sum = outputs.front();
+  for (std::size_t m = 1; m < shape.members; ++m) sum = graph.plus(sum, outputs[m]);
+  return sum;
 }
 
 }  // namespace mac

@@ -30,9 +30,10 @@ std::string network_section(const Model& model) {
   std::string text = "| | |\n|---|---|\n";
   text += row("Closure of", fmt::format("`{}`: {} → {}", model.system, fmt::join(model.input_names, " "),
                                         fmt::join(model.output_names, " ")));
-  text += row("Network", fmt::format("{}, {} blocks of {} channels{}, {} parameters", to_string(shape.kind),
-                                     shape.n_blocks, shape.d_model, layer_of(shape.kind).card_text(shape),
-                                     model.parameters.size()));
+  text += row("Network", fmt::format("{}{}, {} blocks of {} channels{}, {} parameters",
+                                     shape.members > 1 ? fmt::format("{} × ", shape.members) : "",
+                                     to_string(shape.kind), shape.n_blocks, shape.d_model,
+                                     layer_of(shape.kind).card_text(shape), model.parameters.size()));
   if (const std::string parameters = to_text(trained_parameters(model)); !parameters.empty())
     text += row("Parameters", parameters);
   text += row("Memory", fmt::format("{} numbers a trajectory", shape.state_size()));

@@ -26,6 +26,10 @@ std::uint64_t identity(const Model& model) {
                                  shape.d_state};
   const Normalisation& n = model.normalisation;
   std::uint64_t hash = content_hash(std::as_bytes(std::span(sizes)), 0);
+  if (shape.members > 1) {  // saved states of single networks keep their id
+    const std::uint64_t members = shape.members;
+    hash = content_hash(std::as_bytes(std::span(&members, 1)), hash);
+  }
   for (const auto* numbers :
        {&model.parameters, &n.input_mean, &n.input_scale, &n.output_mean, &n.output_scale})
     hash = content_hash(std::as_bytes(std::span(*numbers)), hash);

@@ -103,7 +103,7 @@ TEST_F(CommandLine, HasHelpWithAnExampleForEveryCommand) {
     EXPECT_NE(own.output.find("--threads"), std::string::npos) << command;
     EXPECT_NE(own.output.find("--quiet"), std::string::npos) << command;
   }
-  EXPECT_EQ(commands, 14u);
+  EXPECT_EQ(commands, 15u);
 }
 
 TEST_F(CommandLine, HasEveryOptionInItsReferencePage) {

@@ -88,7 +88,12 @@ TEST_F(Judged, RecordedDataHaveNoComparison) {
   const std::vector<double> values(3, 1.0), means(2, 1.0);
   write_data(recorded, {{"train", values, values, means}}, folder_.file("recorded.h5"));
   const DataFile data = DataFile::open(folder_.file("recorded.h5"));
-  const std::vector<Verdict> verdicts = judge_training("mine.safetensors", data, 1);
+  Model model;
+  model.shape = {LayerKind::gru, 1, 1, 2, 1, 0};
+  model.parameters = initial_parameters(model.shape, 1);
+  model.normalisation = Normalisation::identity(model.shape);
+  save_model(model, folder_.file("mine.safetensors"));
+  const std::vector<Verdict> verdicts = judge_training(folder_.file("mine.safetensors"), data, 1);
   ASSERT_EQ(verdicts.size(), 1u);
   EXPECT_NE(verdicts[0].sentence.find("there are no equations"), std::string::npos) << verdicts[0].sentence;
   EXPECT_FALSE(stability_warning(*data.experiment().system, data));

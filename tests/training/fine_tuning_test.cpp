@@ -6,6 +6,7 @@
 #include <mac/network.hpp>
 #include <mac/random.hpp>
 
+#include "network/renormalise.hpp"
 #include "training/small_training.hpp"
 
 namespace mac::test {

@@ -19,6 +19,7 @@
 #include <mac/network.hpp>
 
 #include "network/cpu/tape.hpp"
+#include "network/ensemble_engine.hpp"
 #include "network/kinds/engines.hpp"
 #include "parallel/parallel_for.hpp"
 
@@ -374,7 +375,8 @@ template std::unique_ptr<SequenceEngine<double>> make_engine<double>(const Netwo
 
 template <class T>
 std::unique_ptr<SequenceEngine<T>> make_cpu_engine(const NetworkShape& shape, int threads) {
-  return cpu::make_engine<T>(shape, threads, {});
+  return with_members<T>(shape,
+                         [&](const NetworkShape& one) { return cpu::make_engine<T>(one, threads, {}); });
 }
 
 template std::unique_ptr<SequenceEngine<float>> make_cpu_engine<float>(const NetworkShape&, int);

@@ -1,6 +1,7 @@
 // StepEngine: packing the weights, and one step with them.
 #include "network/cpu/step.hpp"
 
+#include <algorithm>
 #include <mac/error.hpp>
 
 #include "network/kinds/layer.hpp"
@@ -25,7 +26,6 @@ void pack_all(PackedNetwork<T>& network, Packer<T>& packer, const NetworkParamet
   network.hidden_proj = packer.linear(w.hidden_proj.weight, w.hidden_proj.bias, d, d);
   network.output_proj = packer.linear(w.output_proj.weight, w.output_proj.bias, d, shape.d_out);
   network.model = packer.padded(d);
-  network.state_size = shape.state_size();
 }
 
 }  // namespace
@@ -33,27 +33,35 @@ void pack_all(PackedNetwork<T>& network, Packer<T>& packer, const NetworkParamet
 
 template <class T>
 struct StepEngine<T>::Packed {
+  NetworkShape shape;
   cpu::StepKernels<T> kernels;
-  cpu::PackedNetwork<T> network;
+  std::vector<cpu::PackedNetwork<T>> members;
+
+  std::size_t member_scratch() const { return cpu::kStepTile * members.front().scratch_size(); }
 };
 
 template <class T>
 StepEngine<T>::StepEngine(const NetworkShape& shape, std::span<const T> parameters) {
-  const ParameterLayout layout(shape);
-  if (parameters.size() != layout.size())
-    throw Error("the network has {} parameters, {} were given", layout.size(), parameters.size());
-  const auto view = view_parameters<const T>(shape, layout, parameters.data());
-
+  if (const std::size_t count = parameter_count(shape); parameters.size() != count)
+    throw Error("the network has {} parameters, {} were given", count, parameters.size());
   auto packed = std::make_unique<Packed>();
+  packed->shape = shape;
   packed->kernels = cpu::step_kernels<T>();
-  cpu::PackedNetwork<T>& network = packed->network;
-  network.shape = shape;
-  network.lanes = packed->kernels.lanes;
-  cpu::Packer<T> counter(network.lanes, nullptr);
-  cpu::pack_all(network, counter, view);
-  network.storage = cpu::aligned_array<T>(counter.used());
-  cpu::Packer<T> packer(network.lanes, network.storage.get());
-  cpu::pack_all(network, packer, view);
+  const NetworkShape one = shape.member();
+  const ParameterLayout layout(one);
+  for (std::size_t m = 0; m < shape.members; ++m) {
+    const auto view = view_parameters<const T>(one, layout, parameters.data() + m * layout.size());
+    cpu::PackedNetwork<T>& network = packed->members.emplace_back();
+    network.shape = one;
+    network.block_state = one.state_size() / one.n_blocks;
+    network.state_size = shape.state_size();
+    network.lanes = packed->kernels.lanes;
+    cpu::Packer<T> counter(network.lanes, nullptr);
+    cpu::pack_all(network, counter, view);
+    network.storage = cpu::aligned_array<T>(counter.used());
+    cpu::Packer<T> packer(network.lanes, network.storage.get());
+    cpu::pack_all(network, packer, view);
+  }
   packed_ = std::move(packed);
 }
 
@@ -66,17 +74,30 @@ StepEngine<T>& StepEngine<T>::operator=(StepEngine&&) noexcept = default;
 
 template <class T>
 const NetworkShape& StepEngine<T>::shape() const {
-  return packed_->network.shape;
+  return packed_->shape;
 }
 
 template <class T>
 std::size_t StepEngine<T>::scratch_size() const {
-  return cpu::kStepTile * packed_->network.scratch_size();
+  return packed_->member_scratch() + (packed_->members.size() > 1 ? cpu::kStepTile * shape().d_out : 0);
 }
 
 template <class T>
 void StepEngine<T>::step(std::size_t batch, const T* x, T* y, T* state, T* scratch) const {
-  packed_->kernels.step(packed_->network, batch, x, y, state, scratch);
+  const auto& [shape, kernels, members] = *packed_;
+  if (members.size() == 1) return kernels.step(members.front(), batch, x, y, state, scratch);
+  // The members take turns with a tile of samples; the first leaves its output in y, the others add theirs.
+  const std::size_t d_out = shape.d_out, of_member = state_size() / members.size();
+  T* const other = scratch + packed_->member_scratch();
+  for (std::size_t b = 0; b < batch; b += cpu::kStepTile) {
+    const std::size_t count = std::min(cpu::kStepTile, batch - b);
+    T* const sum = y + b * d_out;
+    for (std::size_t m = 0; m < members.size(); ++m) {
+      kernels.step(members[m], count, x + b * shape.d_in, m == 0 ? sum : other,
+                   state + b * state_size() + m * of_member, scratch);
+      for (std::size_t i = 0; m > 0 && i < count * d_out; ++i) sum[i] += other[i];
+    }
+  }
 }
 
 // All but the step with threads, which is defined in step_threads.cpp.

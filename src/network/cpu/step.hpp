@@ -22,8 +22,9 @@ template <class T>
 struct PackedNetwork {
   NetworkShape shape;
   std::size_t lanes = 1;
-  std::size_t model = 0;       // padded d_model
-  std::size_t state_size = 0;  // of a sample
+  std::size_t model = 0;        // padded d_model
+  std::size_t block_state = 0;  // numbers of a block's state
+  std::size_t state_size = 0;   // of a sample, those of all members of an ensemble
   PackedLinear<T> input_proj;
   std::vector<PackedNorm<T>> norms;       // one a block
   std::unique_ptr<StepBlocks<T>> layers;  // of all blocks

@@ -99,7 +99,7 @@ void step_tile(const PackedNetwork<T>& n, const T* x, T* y, T* state, T* base) {
     for (std::size_t s = 0; s < S; ++s)
       for (std::size_t c = s * a.stride; c < s * a.stride + n.model; c += kLanes<T>)
         hn::Store(hn::Add(hn::Load(d, a.h + c), hn::Load(d, a.u + c)), d, a.h + c);
-    state += n.state_size / shape.n_blocks;
+    state += n.block_state;
   }
   for (std::size_t s = 0; s < S; ++s)
     layer_norm(a.u + s * a.stride, a.h + s * a.stride, n.norm, shape.d_model);

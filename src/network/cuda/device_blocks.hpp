@@ -51,8 +51,9 @@ class DeviceBlocks {
   LaunchPlan forward_plan_{}, backward_plan_{};
 };
 
-/// For kinds that have no kernels.
+/// For kinds that have no kernels, and for ensembles.
 [[noreturn]] void refuse_device(LayerKind kind);
+[[noreturn]] void refuse_ensemble();
 
 /// Throws Error if the network does not fit the device, UsageError if its kind has no kernels.
 std::unique_ptr<DeviceBlocks> make_device_blocks(const NetworkShape& shape, std::size_t models);

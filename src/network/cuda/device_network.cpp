@@ -2,8 +2,17 @@
 
 namespace mac::cuda {
 
+namespace {
+
+const NetworkShape& single(const NetworkShape& shape) {
+  if (shape.members > 1) refuse_ensemble();
+  return shape;
+}
+
+}  // namespace
+
 DeviceNetwork::DeviceNetwork(const NetworkShape& shape, std::size_t models)
-    : shape_(shape),
+    : shape_(single(shape)),
       layout_(shape),
       models_(models),
       first_block_(layout_.at("blocks.0.norm.weight").offset),

@@ -26,6 +26,7 @@ void pack_layer(const NetworkShape& shape, const float* layer, Packer& packer) {
 
 PackedSizes packed_sizes(const NetworkShape& shape) {
   if (shape.kind != LayerKind::mamba && shape.kind != LayerKind::gru) refuse_device(shape.kind);
+  if (shape.members > 1) refuse_ensemble();
   const auto size = [](std::size_t value) { return static_cast<int>(value); };
   return {shape.kind,          size(shape.d_in),     size(shape.d_out),
           size(shape.d_model), size(shape.n_blocks), size(shape.d_state)};

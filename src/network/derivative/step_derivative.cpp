@@ -11,7 +11,8 @@ StepDerivative::StepDerivative(const NetworkShape& shape, std::span<const double
     : shape_(shape), state_size_(shape.state_size()), program_(shape, parameters) {
   x_ = program_.room(shape.d_in);
   state_ = program_.room(state_size_);
-  next_ = program_.split(state_, std::vector<std::size_t>(shape.n_blocks, state_size_ / shape.n_blocks));
+  const std::size_t blocks = shape.members * shape.n_blocks;
+  next_ = program_.split(state_, std::vector<std::size_t>(blocks, state_size_ / blocks));
   y_ = network_step(program_, shape, x_, next_, [&](const Value& u, const std::string& prefix, Value& state) {
     return layer_of(shape.kind).step(program_, shape, u, prefix, state);
   });

@@ -21,14 +21,14 @@ class NetworkGraph {
       : model_(model), shape_(model.shape), graph_("closure_step", model) {}
 
   std::string bytes() {
-    const std::size_t block_state = shape_.state_size() / shape_.n_blocks;
+    const std::size_t blocks = shape_.members * shape_.n_blocks, block_state = shape_.state_size() / blocks;
     const Value resolved =
         graph_.input("resolved", ElementType::float64, shape_.d_in, "resolved variables, physical units");
     const Value state = graph_.input("state", ElementType::float32, shape_.state_size(),
                                      "memory of the steps before; zeros at the start");
-    std::vector<Value> states(shape_.n_blocks, state);  // an empty state is everybody's
-    if (shape_.n_blocks > 1 && block_state > 0)
-      states = graph_.split(state, std::vector<std::size_t>(shape_.n_blocks, block_state));
+    std::vector<Value> states(blocks, state);  // an empty state is everybody's
+    if (blocks > 1 && block_state > 0)
+      states = graph_.split(state, std::vector<std::size_t>(blocks, block_state));
 
     const auto layer = [&](const Value& u, const std::string& prefix, Value& of_block) {
       return engines_of(shape_.kind).step(graph_, shape_, u, prefix, of_block);
