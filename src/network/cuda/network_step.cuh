@@ -35,6 +35,10 @@ __device__ void step_forward(float* shared, const StepRooms& at, const float* w,
                              Tape tape, Finish finish) {
   using T = Tile<TILE>;
   const int d = net.d_model;
+  if constexpr (Tape::records) {  // the tape ends with whole quads
+    float* const end = tape.next + tape_rows(net) * group;
+    for (float* rest = end - 4 * group + threadIdx.x; rest < end; rest += blockDim.x) *rest = 0;
+  }
   float* const h = shared + at.h;
   float* const u = shared + at.u;
   /// to = SiLU(sum + bias), the argument to the tape
