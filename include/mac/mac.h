@@ -29,6 +29,7 @@ extern "C" {
 typedef struct mac_model mac_model;
 typedef struct mac_state mac_state;
 typedef struct mac_tape mac_tape;
+typedef struct mac_coupler mac_coupler;
 
 typedef enum mac_status {
   MAC_OK = 0,
@@ -195,6 +196,35 @@ MAC_API mac_status mac_step_fields(mac_state* state, const size_t extents[3], co
 MAC_API mac_status mac_step_fields_float(mac_state* state, const size_t extents[3], const float* const* y,
                                          const ptrdiff_t y_strides[3], float* const* closure,
                                          const ptrdiff_t closure_strides[3], mac_error* error);
+
+/* ---- Couplers: a host step that is not the closure step ----
+ *
+ * A coupler keeps the books of a host whose step divides the closure step, or is a multiple of it. The host says
+ * where each of its steps begins, and asks for the closure at any fraction of it.
+ *
+ *   closure step = n host steps   the network predicts at every n-th; the closure in between is held as ever
+ *   host step = n closure steps   the network takes n steps along the straight line from the state one host step ago
+ *                                 to the state now (order 2 in the host step). The closure over the host step is the
+ *                                 last prediction (MAC_HOLD_ZERO, order 1), or the line through it and that of the
+ *                                 host step before (MAC_HOLD_LINEAR, order 2).
+ *
+ * It steps `state`, which must live longer and not be stepped by others. closure_step 0: the model's. */
+MAC_API mac_status mac_coupler_create(mac_state* state, double host_step, double closure_step, mac_hold hold,
+                                      mac_coupler** coupler, mac_error* error);
+MAC_API void mac_coupler_free(mac_coupler* coupler); /* null is allowed; the state lives on */
+/* n of the two cases; the other one of the two is 1. */
+MAC_API size_t mac_coupler_host_steps(const mac_coupler* coupler);
+MAC_API size_t mac_coupler_closure_steps(const mac_coupler* coupler);
+/* A host step begins at y, (columns, inputs). Where y is not finite nothing happens, unless steps of the line have
+ * been taken before: then restore or reset. Does not allocate. */
+MAC_API mac_status mac_coupler_begin(mac_coupler* coupler, const double* y, mac_error* error);
+/* The closure, (columns, outputs), at a fraction of that host step, 0 its start and 1 its end. */
+MAC_API mac_status mac_coupler_closure(const mac_coupler* coupler, double fraction, double* closure,
+                                       mac_error* error);
+/* What belongs in a restart file beside the saved state: so many numbers. */
+MAC_API size_t mac_coupler_numbers(const mac_coupler* coupler);
+MAC_API mac_status mac_coupler_save(const mac_coupler* coupler, double* numbers, mac_error* error);
+MAC_API mac_status mac_coupler_restore(mac_coupler* coupler, const double* numbers, mac_error* error);
 
 /* ---- Guards ----
  *
