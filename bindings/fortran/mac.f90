@@ -23,6 +23,13 @@ module mac
   integer, parameter, public :: mac_float32 = 0, mac_float64 = 1, mac_precision_of_file = 2
   integer, parameter, public :: mac_hold_zero = 0, mac_hold_linear = 1, mac_hold_stage = 2
   integer, parameter, public :: mac_target_instant = 0, mac_target_mean = 1
+  integer, parameter, public :: mac_limit_count = 0, mac_limit_clip = 1, mac_limit_scale = 2, mac_limit_fade = 3
+
+  !> What happened to a column since its limits were set; the words are those of mac/mac.h.
+  type, public :: mac_diagnostics
+    integer(int64) :: steps = 0, inputs_outside = 0, closure_outside = 0, changed = 0, replaced = 0
+    real(real64) :: input_excess = 0, closure_excess = 0, distance = 0
+  end type mac_diagnostics
 
   type, public :: mac_model
     private
@@ -68,7 +75,16 @@ module mac
     procedure :: columns => state_columns
     procedure :: steps => state_steps
     procedure, private :: step_double, step_float, step_column_double, step_column_float
-    generic :: step => step_double, step_float, step_column_double, step_column_float
+    procedure, private :: step_field_double, step_field_float
+    generic :: step => step_double, step_float, step_column_double, step_column_float, step_field_double, &
+      step_field_float
+    procedure, private :: set_active_list, set_active_mask
+    generic :: set_active => set_active_list, set_active_mask
+    procedure :: active => state_active
+    procedure :: set_limits => state_set_limits
+    procedure :: clear_limits => state_clear_limits
+    procedure :: set_fallback => state_set_fallback
+    procedure :: diagnostics => state_diagnostics
     procedure, private :: closure_at_columns, closure_at_column
     generic :: closure_at => closure_at_columns, closure_at_column
     procedure :: memory_size => state_memory_size
@@ -483,6 +499,159 @@ contains
     call self%step_float(y_column, closure_column, stat, errmsg)
   end subroutine step_column_float
 
+  !> A field y(nx, ny, nz, inputs) -> closure(nx, ny, nz, outputs), sections where they lie; column number
+  !> i + nx (j - 1 + ny (k - 1)) is that of the point (i, j, k).
+  subroutine step_field_double(self, y, closure, stat, errmsg)
+    class(mac_state), intent(inout) :: self
+    real(real64), target, intent(in) :: y(:, :, :, :)
+    real(real64), target, intent(inout) :: closure(:, :, :, :)
+    integer, intent(out), optional :: stat
+    character(*), intent(inout), optional :: errmsg
+    type(c_error) :: error
+    type(c_ptr) :: inputs(size(y, 4)), outputs(size(closure, 4))
+    integer(c_int) :: status
+    integer :: v
+    status = mac_ok
+    if (any([shape(y), shape(closure)] /= [size(y, 1), size(y, 2), size(y, 3), self%n_inputs, size(y, 1), size(y, 2), &
+                                           size(y, 3), self%n_outputs])) then
+      call set_error("y and closure are not fields of one grid with the model's inputs and outputs in the last "// &
+                     "dimension", status, error)
+    else if (size(y) == 0) then
+      call set_error("y has no elements", status, error)
+    end if
+    if (status == mac_ok) then
+      do v = 1, size(inputs)
+        inputs(v) = c_loc(y(1, 1, 1, v))
+      end do
+      do v = 1, size(outputs)
+        outputs(v) = c_loc(closure(1, 1, 1, v))
+      end do
+      status = c_step_fields(self%handle, int(shape(y(:, :, :, 1)), c_size_t), inputs, field_strides_double(y), outputs, &
+                    field_strides_double(closure), error)
+    end if
+    call conclude(status, error, stat, errmsg)
+  end subroutine step_field_double
+
+  !> A field y(nx, ny, nz, inputs) -> closure(nx, ny, nz, outputs), sections where they lie; column number
+  !> i + nx (j - 1 + ny (k - 1)) is that of the point (i, j, k).
+  subroutine step_field_float(self, y, closure, stat, errmsg)
+    class(mac_state), intent(inout) :: self
+    real(real32), target, intent(in) :: y(:, :, :, :)
+    real(real32), target, intent(inout) :: closure(:, :, :, :)
+    integer, intent(out), optional :: stat
+    character(*), intent(inout), optional :: errmsg
+    type(c_error) :: error
+    type(c_ptr) :: inputs(size(y, 4)), outputs(size(closure, 4))
+    integer(c_int) :: status
+    integer :: v
+    status = mac_ok
+    if (any([shape(y), shape(closure)] /= [size(y, 1), size(y, 2), size(y, 3), self%n_inputs, size(y, 1), size(y, 2), &
+                                           size(y, 3), self%n_outputs])) then
+      call set_error("y and closure are not fields of one grid with the model's inputs and outputs in the last "// &
+                     "dimension", status, error)
+    else if (size(y) == 0) then
+      call set_error("y has no elements", status, error)
+    end if
+    if (status == mac_ok) then
+      do v = 1, size(inputs)
+        inputs(v) = c_loc(y(1, 1, 1, v))
+      end do
+      do v = 1, size(outputs)
+        outputs(v) = c_loc(closure(1, 1, 1, v))
+      end do
+      status = c_step_fields_float(self%handle, int(shape(y(:, :, :, 1)), c_size_t), inputs, field_strides_float(y), outputs, &
+                    field_strides_float(closure), error)
+    end if
+    call conclude(status, error, stat, errmsg)
+  end subroutine step_field_float
+
+  !> The columns listed, in ascending order from 1, take part in steps until they are chosen anew; the others rest.
+  subroutine set_active_list(self, columns, stat, errmsg)
+    class(mac_state), intent(inout) :: self
+    integer, intent(in) :: columns(:)
+    integer, intent(out), optional :: stat
+    character(*), intent(inout), optional :: errmsg
+    type(c_error) :: error
+    integer(c_int) :: status
+    integer(c_size_t) :: from_zero(max(size(columns), 1))
+    from_zero(:size(columns)) = int(columns - 1, c_size_t)
+    status = c_state_set_active(self%handle, from_zero, size(columns, kind=c_size_t), error)
+    call conclude(status, error, stat, errmsg)
+  end subroutine set_active_list
+
+  !> Those whose element of the mask is true.
+  subroutine set_active_mask(self, mask, stat, errmsg)
+    class(mac_state), intent(inout) :: self
+    logical, intent(in) :: mask(:)
+    integer, intent(out), optional :: stat
+    character(*), intent(inout), optional :: errmsg
+    integer :: j
+    call self%set_active_list(pack([(j, j=1, size(mask))], mask), stat, errmsg)
+  end subroutine set_active_mask
+
+  pure integer function state_active(self)
+    class(mac_state), intent(in) :: self
+    state_active = int(c_state_active(self%handle))
+  end function state_active
+
+  !> Counts what leaves the range of the training data, and clips, scales back or fades it where asked to.
+  subroutine state_set_limits(self, inputs, closure, margin, fade, stat, errmsg)
+    class(mac_state), intent(inout) :: self
+    integer, intent(in), optional :: inputs, closure
+    real(real64), intent(in), optional :: margin, fade
+    integer, intent(out), optional :: stat
+    character(*), intent(inout), optional :: errmsg
+    type(c_limits), target :: limits
+    type(c_error) :: error
+    integer(c_int) :: status
+    limits = c_limits(mac_limit_count, mac_limit_count, 0, 1, c_null_ptr, c_null_ptr, c_null_ptr, c_null_ptr)
+    if (present(inputs)) limits%inputs = int(inputs, c_int)
+    if (present(closure)) limits%closure = int(closure, c_int)
+    if (present(margin)) limits%margin = margin
+    if (present(fade)) limits%fade = fade
+    status = c_state_set_limits(self%handle, c_loc(limits), error)
+    call conclude(status, error, stat, errmsg)
+  end subroutine state_set_limits
+
+  subroutine state_clear_limits(self, stat, errmsg)
+    class(mac_state), intent(inout) :: self
+    integer, intent(out), optional :: stat
+    character(*), intent(inout), optional :: errmsg
+    type(c_error) :: error
+    integer(c_int) :: status
+    status = c_state_set_limits(self%handle, c_null_ptr, error)
+    call conclude(status, error, stat, errmsg)
+  end subroutine state_clear_limits
+
+  !> fallback(outputs, columns), which a fading closure fades to.
+  subroutine state_set_fallback(self, fallback, stat, errmsg)
+    class(mac_state), intent(inout) :: self
+    real(real64), contiguous, intent(in) :: fallback(:, :)
+    integer, intent(out), optional :: stat
+    character(*), intent(inout), optional :: errmsg
+    type(c_error) :: error
+    integer(c_int) :: status
+    call check_shape("fallback", self, shape(fallback), self%n_outputs, status, error)
+    if (status == mac_ok) status = c_state_set_fallback(self%handle, fallback, error)
+    call conclude(status, error, stat, errmsg)
+  end subroutine state_set_fallback
+
+  !> Of a column, from 1.
+  function state_diagnostics(self, column, stat, errmsg) result(of)
+    class(mac_state), intent(in) :: self
+    integer, intent(in) :: column
+    integer, intent(out), optional :: stat
+    character(*), intent(inout), optional :: errmsg
+    type(mac_diagnostics) :: of
+    type(c_diagnostics) :: c
+    type(c_error) :: error
+    integer(c_int) :: status
+    status = c_state_diagnostics(self%handle, int(column - 1, c_size_t), c, error)
+    if (status == mac_ok) of = mac_diagnostics(c%steps, c%inputs_outside, c%closure_outside, c%changed, c%replaced, &
+                                               c%input_excess, c%closure_excess, c%distance)
+    call conclude(status, error, stat, errmsg)
+  end function state_diagnostics
+
   !> The closure(outputs, columns) at a fraction of the step that the last call of step opened.
   subroutine closure_at_columns(self, hold, fraction, closure, stat, errmsg)
     class(mac_state), intent(in) :: self
@@ -726,6 +895,36 @@ contains
     stride = (address(c_loc(array(merge(2, 1, dimension == 1), merge(2, 1, dimension == 2)))) - &
               address(c_loc(array(1, 1))))/(storage_size(array)/8)
   end function stride_float
+
+  !> Elements between neighbours along the first three dimensions of a field.
+  function field_strides_double(field) result(strides)
+    real(real64), target, intent(in) :: field(:, :, :, :)
+    integer(c_ptrdiff_t) :: strides(3)
+    integer :: d, at(3)
+    strides = 1
+    do d = 1, 3
+      if (size(field, d) < 2) cycle
+      at = 1
+      at(d) = 2
+      strides(d) = (address(c_loc(field(at(1), at(2), at(3), 1))) - address(c_loc(field(1, 1, 1, 1))))/ &
+                   (storage_size(field)/8)
+    end do
+  end function field_strides_double
+
+  !> Elements between neighbours along the first three dimensions of a field.
+  function field_strides_float(field) result(strides)
+    real(real32), target, intent(in) :: field(:, :, :, :)
+    integer(c_ptrdiff_t) :: strides(3)
+    integer :: d, at(3)
+    strides = 1
+    do d = 1, 3
+      if (size(field, d) < 2) cycle
+      at = 1
+      at(d) = 2
+      strides(d) = (address(c_loc(field(at(1), at(2), at(3), 1))) - address(c_loc(field(1, 1, 1, 1))))/ &
+                   (storage_size(field)/8)
+    end do
+  end function field_strides_float
 
   pure integer(c_ptrdiff_t) function address(pointer)
     type(c_ptr), intent(in) :: pointer

@@ -10,6 +10,17 @@ module mac_c
     character(kind=c_char) :: message(508)
   end type c_error
 
+  !> mac_limits and mac_diagnostics of mac/mac.h.
+  type, bind(c) :: c_limits
+    integer(c_int) :: inputs, closure
+    real(c_double) :: margin, fade
+    type(c_ptr) :: input_low, input_high, output_low, output_high
+  end type c_limits
+  type, bind(c) :: c_diagnostics
+    integer(c_int64_t) :: steps, inputs_outside, closure_outside, changed, replaced
+    real(c_double) :: input_excess, closure_excess, distance
+  end type c_diagnostics
+
   interface
     function c_mac_version() bind(c, name="mac_version") result(text)
       import :: c_ptr
@@ -333,6 +344,60 @@ module mac_c
       integer(c_size_t), value :: step
       integer(c_ptrdiff_t), value :: y_component, y_column, closure_component, closure_column
       real(c_double), intent(inout) :: gmemory(*)
+      type(c_error), intent(inout) :: error
+      integer(c_int) :: status
+    end function
+    function c_state_set_active(state, columns, count, error) bind(c, name="mac_state_set_active") result(status)
+      import :: c_ptr, c_int, c_size_t, c_error
+      type(c_ptr), value :: state
+      integer(c_size_t), intent(in) :: columns(*)
+      integer(c_size_t), value :: count
+      type(c_error), intent(inout) :: error
+      integer(c_int) :: status
+    end function
+    pure function c_state_active(state) bind(c, name="mac_state_active") result(count)
+      import :: c_ptr, c_size_t
+      type(c_ptr), value :: state
+      integer(c_size_t) :: count
+    end function
+    function c_step_fields(state, extents, y, y_strides, closure, closure_strides, error) &
+        bind(c, name="mac_step_fields") result(status)
+      import :: c_ptr, c_int, c_size_t, c_ptrdiff_t, c_error
+      type(c_ptr), value :: state
+      integer(c_size_t), intent(in) :: extents(3)
+      type(c_ptr), intent(in) :: y(*), closure(*)
+      integer(c_ptrdiff_t), intent(in) :: y_strides(3), closure_strides(3)
+      type(c_error), intent(inout) :: error
+      integer(c_int) :: status
+    end function
+    function c_step_fields_float(state, extents, y, y_strides, closure, closure_strides, error) &
+        bind(c, name="mac_step_fields_float") result(status)
+      import :: c_ptr, c_int, c_size_t, c_ptrdiff_t, c_error
+      type(c_ptr), value :: state
+      integer(c_size_t), intent(in) :: extents(3)
+      type(c_ptr), intent(in) :: y(*), closure(*)
+      integer(c_ptrdiff_t), intent(in) :: y_strides(3), closure_strides(3)
+      type(c_error), intent(inout) :: error
+      integer(c_int) :: status
+    end function
+    function c_state_set_limits(state, limits, error) bind(c, name="mac_state_set_limits") result(status)
+      import :: c_ptr, c_int, c_error
+      type(c_ptr), value :: state, limits
+      type(c_error), intent(inout) :: error
+      integer(c_int) :: status
+    end function
+    function c_state_set_fallback(state, fallback, error) bind(c, name="mac_state_set_fallback") result(status)
+      import :: c_ptr, c_int, c_double, c_error
+      type(c_ptr), value :: state
+      real(c_double), intent(in) :: fallback(*)
+      type(c_error), intent(inout) :: error
+      integer(c_int) :: status
+    end function
+    function c_state_diagnostics(state, column, diagnostics, error) bind(c, name="mac_state_diagnostics") result(status)
+      import :: c_ptr, c_int, c_size_t, c_error, c_diagnostics
+      type(c_ptr), value :: state
+      integer(c_size_t), value :: column
+      type(c_diagnostics), intent(inout) :: diagnostics
       type(c_error), intent(inout) :: error
       integer(c_int) :: status
     end function

@@ -29,6 +29,7 @@ extern "C" {
 typedef struct mac_model mac_model;
 typedef struct mac_state mac_state;
 typedef struct mac_tape mac_tape;
+typedef struct mac_coupler mac_coupler;
 
 typedef enum mac_status {
   MAC_OK = 0,
@@ -167,6 +168,108 @@ MAC_API mac_status mac_closure_at(const mac_state* state, mac_hold hold, double 
 MAC_API mac_status mac_closure_at_strided(const mac_state* state, mac_hold hold, double fraction,
                                           double* closure, ptrdiff_t closure_component,
                                           ptrdiff_t closure_column, mac_error* error);
+
+/* ---- Columns that rest ----
+ *
+ * Until they are chosen anew, steps are those of the active columns: the others cost nothing, keep memory,
+ * predictions and count of steps, and their places in the host's arrays are neither read nor written. A clone has
+ * the choice of its original; saving, restoring, resetting and copying know nothing of it. Choosing does not
+ * allocate. */
+
+/* The columns listed, in ascending order. Null stands for 0, ..., count - 1; count may be 0. */
+MAC_API mac_status mac_state_set_active(mac_state* state, const size_t* columns, size_t count,
+                                        mac_error* error);
+/* Those whose number in mask, (columns), is not 0; null: all. */
+MAC_API mac_status mac_state_set_mask(mac_state* state, const unsigned char* mask, mac_error* error);
+MAC_API size_t mac_state_active(const mac_state* state); /* how many; 0 for null */
+
+/* ---- Layouts of real codes ----
+ *
+ * Columns on a grid of extents[0] x extents[1] x extents[2], as many as the state has, and an array for each
+ * variable: y[i] and closure[i] point at component i of the first column; that of the column at (a, b, c) lies
+ * a*strides[0] + b*strides[1] + c*strides[2] elements further. So fields with halos, fields (nx, ny, nz, variable)
+ * and variables of their own are stepped where they lie. In a state, and in messages, the column is number
+ * a + extents[0]*(b + extents[1]*c). */
+MAC_API mac_status mac_step_fields(mac_state* state, const size_t extents[3], const double* const* y,
+                                   const ptrdiff_t y_strides[3], double* const* closure,
+                                   const ptrdiff_t closure_strides[3], mac_error* error);
+MAC_API mac_status mac_step_fields_float(mac_state* state, const size_t extents[3], const float* const* y,
+                                         const ptrdiff_t y_strides[3], float* const* closure,
+                                         const ptrdiff_t closure_strides[3], mac_error* error);
+
+/* ---- Couplers: a host step that is not the closure step ----
+ *
+ * A coupler keeps the books of a host whose step divides the closure step, or is a multiple of it. The host says
+ * where each of its steps begins, and asks for the closure at any fraction of it.
+ *
+ *   closure step = n host steps   the network predicts at every n-th; the closure in between is held as ever
+ *   host step = n closure steps   the network takes n steps along the straight line from the state one host step ago
+ *                                 to the state now (order 2 in the host step). The closure over the host step is the
+ *                                 last prediction (MAC_HOLD_ZERO, order 1), or the line through it and that of the
+ *                                 host step before (MAC_HOLD_LINEAR, order 2).
+ *
+ * It steps `state`, which must live longer and not be stepped by others. closure_step 0: the model's. */
+MAC_API mac_status mac_coupler_create(mac_state* state, double host_step, double closure_step, mac_hold hold,
+                                      mac_coupler** coupler, mac_error* error);
+MAC_API void mac_coupler_free(mac_coupler* coupler); /* null is allowed; the state lives on */
+/* n of the two cases; the other one of the two is 1. */
+MAC_API size_t mac_coupler_host_steps(const mac_coupler* coupler);
+MAC_API size_t mac_coupler_closure_steps(const mac_coupler* coupler);
+/* A host step begins at y, (columns, inputs). Where y is not finite nothing happens, unless steps of the line have
+ * been taken before: then restore or reset. Does not allocate. */
+MAC_API mac_status mac_coupler_begin(mac_coupler* coupler, const double* y, mac_error* error);
+/* The closure, (columns, outputs), at a fraction of that host step, 0 its start and 1 its end. */
+MAC_API mac_status mac_coupler_closure(const mac_coupler* coupler, double fraction, double* closure,
+                                       mac_error* error);
+/* What belongs in a restart file beside the saved state: so many numbers. */
+MAC_API size_t mac_coupler_numbers(const mac_coupler* coupler);
+MAC_API mac_status mac_coupler_save(const mac_coupler* coupler, double* numbers, mac_error* error);
+MAC_API mac_status mac_coupler_restore(mac_coupler* coupler, const double* numbers, mac_error* error);
+
+/* ---- Guards ----
+ *
+ * A model knows the range of its training data, where its file says. A state with limits compares: a number is
+ * outside when it is beyond that range, widened on either side by `margin` times its width. */
+
+/* Whether the file says; then arrays of `inputs` and `outputs` numbers, a null one is not wanted. */
+MAC_API int mac_model_has_training_range(const mac_model* model);
+MAC_API mac_status mac_model_training_range(const mac_model* model, double* input_low, double* input_high,
+                                            double* output_low, double* output_high, mac_error* error);
+
+/* What happens to numbers outside: they are counted; clipped to the range; the closure is scaled back towards the
+ * middle of its range until all of it is inside; or it fades to a fallback as the inputs leave their range, and is
+ * all fallback where the farthest of them is `fade` widths outside. */
+enum { MAC_LIMIT_COUNT = 0, MAC_LIMIT_CLIP = 1, MAC_LIMIT_SCALE = 2, MAC_LIMIT_FADE = 3 };
+
+typedef struct mac_limits {
+  int inputs;    /* MAC_LIMIT_COUNT or MAC_LIMIT_CLIP */
+  int closure;   /* any of the four */
+  double margin; /* share of a range's width, >= 0 */
+  double fade;   /* widths, > 0; for MAC_LIMIT_FADE alone */
+  /* Ranges of the host's own, all four or none: null stands for those of the training data. */
+  const double *input_low, *input_high, *output_low, *output_high;
+} mac_limits;
+
+/* What happened to a column since its limits were set. */
+typedef struct mac_diagnostics {
+  uint64_t steps;           /* under limits */
+  uint64_t inputs_outside;  /* of them with an input outside */
+  uint64_t closure_outside; /* with a closure outside, before any limit */
+  uint64_t changed;         /* with numbers that a limit changed */
+  uint64_t replaced;        /* with a closure that was not finite and became the fallback */
+  double input_excess;      /* the farthest an input was outside, in widths of its range */
+  double closure_excess;
+  double
+      distance; /* the farthest from the training inputs: Mahalanobis distance / sqrt(inputs); 0: not known */
+} mac_diagnostics;
+
+/* Null: no limits. Records start at zero. A clone has the limits and records of its original. */
+MAC_API mac_status mac_state_set_limits(mac_state* state, const mac_limits* limits, mac_error* error);
+/* What MAC_LIMIT_FADE fades to, (columns, outputs), from the next step on; at first zero. With MAC_LIMIT_FADE a
+ * closure that is not finite becomes the fallback as well, and the column's memory goes to rest. */
+MAC_API mac_status mac_state_set_fallback(mac_state* state, const double* fallback, mac_error* error);
+MAC_API mac_status mac_state_diagnostics(const mac_state* state, size_t column, mac_diagnostics* diagnostics,
+                                         mac_error* error);
 
 /* ---- Derivatives ----
  *

@@ -8,6 +8,8 @@
 //   input_names, output_names  names of the resolved variables and of the closure's components
 //   closure_targets            the equation, from 0, that each component of the closure is added to
 //   input_mean, input_scale, output_mean, output_scale
+//   input_low, input_high, output_low, output_high   least and largest values in the training data
+//   input_average, input_covariance                  of the training inputs; the latter row by row
 //   closure_step               time between two steps of the network
 //   hold, target               how the closure is coupled to the reduced equations
 //   recipe, program            how it was trained, by which version
@@ -36,6 +38,16 @@ struct Normalisation {
   bool operator==(const Normalisation&) const = default;
 };
 
+/// What the network has seen: guards of the runtime compare with it.
+struct TrainingRange {
+  std::vector<double> input_low, input_high;    // (d_in)
+  std::vector<double> output_low, output_high;  // (d_out)
+  std::vector<double> input_average;            // (d_in), or empty
+  std::vector<double> input_covariance;         // (d_in, d_in), or empty
+
+  bool operator==(const TrainingRange&) const = default;
+};
+
 struct Model {
   NetworkShape shape;
   std::vector<double> parameters;  // as ParameterLayout(shape) says
@@ -46,6 +58,7 @@ struct Model {
   std::string system;
   std::vector<std::string> input_names, output_names;
   std::vector<std::size_t> closure_targets;  // (d_out): component j is added to equation closure_targets[j]
+  std::optional<TrainingRange> training_range;
   std::optional<double> closure_step;
   std::optional<HeldClosure> held;
   std::string recipe;

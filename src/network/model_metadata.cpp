@@ -140,6 +140,37 @@ Normalisation read_normalisation(MetadataReader& reader, const NetworkShape& sha
   return {*input_mean, *input_scale, *output_mean, *output_scale};
 }
 
+/// The bounds all together, or none; average and covariance both, or none.
+std::optional<TrainingRange> read_range(MetadataReader& reader, const NetworkShape& shape) {
+  const auto input_low = reader.numbers("input_low", shape.d_in),
+             input_high = reader.numbers("input_high", shape.d_in),
+             output_low = reader.numbers("output_low", shape.d_out),
+             output_high = reader.numbers("output_high", shape.d_out),
+             average = reader.numbers("input_average", shape.d_in),
+             covariance = reader.numbers("input_covariance", shape.d_in * shape.d_in);
+  if (!input_low && !input_high && !output_low && !output_high) return std::nullopt;
+  for (const auto& [key, values] : {std::pair{"input_low", &input_low},
+                                    {"input_high", &input_high},
+                                    {"output_low", &output_low},
+                                    {"output_high", &output_high}})
+    if (!*values) reader.fail(key, "is missing while the rest of the range is there");
+  const auto expect_above = [&](const char* key, const std::vector<double>& low,
+                                const std::vector<double>& high) {
+    for (std::size_t i = 0; i < low.size(); ++i)
+      if (!(low[i] <= high[i])) reader.fail(key, "has a number below the least one");
+  };
+  expect_above("input_high", *input_low, *input_high);
+  expect_above("output_high", *output_low, *output_high);
+  if (average.has_value() != covariance.has_value())
+    reader.fail(average ? "input_covariance" : "input_average", "is missing while the other is there");
+  return TrainingRange{*input_low,
+                       *input_high,
+                       *output_low,
+                       *output_high,
+                       average.value_or(std::vector<double>{}),
+                       covariance.value_or(std::vector<double>{})};
+}
+
 std::optional<HeldClosure> read_held(MetadataReader& reader) {
   const auto hold = reader.text("hold"), target = reader.text("target");
   if (!hold && !target) return std::nullopt;
@@ -172,6 +203,7 @@ void read_metadata(const Safetensors& file, Model& model) {
   model.output_names = reader.strings("output_names", model.shape.d_out).value_or(std::vector<std::string>{});
   model.closure_targets = reader.indices("closure_targets", model.shape.d_out, model.shape.d_in)
                               .value_or(std::vector<std::size_t>{});
+  model.training_range = read_range(reader, model.shape);
   model.closure_step = reader.positive_number("closure_step");
   model.held = read_held(reader);
   model.recipe = reader.text("recipe").value_or("");
@@ -198,6 +230,16 @@ void write_metadata(const Model& model, SafetensorsWriter& writer) {
   if (!model.output_names.empty()) writer.set_metadata("output_names", Json(model.output_names).dump());
   if (!model.closure_targets.empty())
     writer.set_metadata("closure_targets", Json(model.closure_targets).dump());
+  if (const auto& range = model.training_range) {
+    writer.set_metadata("input_low", Json(range->input_low).dump());
+    writer.set_metadata("input_high", Json(range->input_high).dump());
+    writer.set_metadata("output_low", Json(range->output_low).dump());
+    writer.set_metadata("output_high", Json(range->output_high).dump());
+    if (!range->input_covariance.empty()) {
+      writer.set_metadata("input_average", Json(range->input_average).dump());
+      writer.set_metadata("input_covariance", Json(range->input_covariance).dump());
+    }
+  }
   if (model.closure_step) writer.set_metadata("closure_step", fmt::format("{}", *model.closure_step));
   if (model.held) {
     writer.set_metadata("hold", std::string(to_string(model.held->hold)));

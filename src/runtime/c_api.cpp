@@ -39,7 +39,7 @@ mac_status step(const char* function, mac_state* state, Field<const U> y, Field<
     require(state, function, "state");
     require_field(y, inputs_of(state), state->own->columns(), function, "y");
     require_field(closure, outputs_of(state), state->own->columns(), function, "closure");
-    state->own->step(y, closure);
+    state->own->step(StridedLayout<const U>{y}, StridedLayout<U>{closure});
   });
 }
 

@@ -89,7 +89,7 @@ mac_status tape_step(const char* function, mac_tape* tape, mac_state* state, con
     tape->own.check(*state->own);
     tape->own.record(*state->own, y);
     try {
-      state->own->step(y, closure);
+      state->own->step(StridedLayout<const double>{y}, StridedLayout<double>{closure});
     } catch (...) {
       tape->own.forget_last();
       throw;

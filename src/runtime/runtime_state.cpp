@@ -70,22 +70,39 @@ class StateOf final : public RuntimeState {
   StateOf(std::shared_ptr<const RuntimeModel> model, std::size_t columns)
       : RuntimeState(std::move(model), columns),
         engine_(std::get<StepEngine<T>>(model_->engine)),
-        network_(engine_, model_->normalisers, columns),
+        x_(columns * engine_.shape().d_in),
+        c_(columns * engine_.shape().d_out),
+        values_(std::max(engine_.shape().d_in, engine_.shape().d_out)),
+        scratch_(cpu::aligned_array<T>(engine_.scratch_size())),
         memory_(columns * engine_.state_size()) {}
   StateOf(const StateOf& other)
       : RuntimeState(other),
         engine_(other.engine_),
-        network_(engine_, model_->normalisers, columns_),
+        x_(other.x_.size()),
+        c_(other.c_.size()),
+        values_(other.values_.size()),
+        scratch_(cpu::aligned_array<T>(engine_.scratch_size())),
         memory_(other.memory_) {}
 
   std::unique_ptr<RuntimeState> clone() const override { return std::make_unique<StateOf>(*this); }
 
-  void step(const Field<const double>& y, const Field<double>& closure) override { advance(y, closure); }
-  void step(const Field<const float>& y, const Field<float>& closure) override { advance(y, closure); }
+  void step(const StridedLayout<const double>& y, const StridedLayout<double>& closure) override {
+    advance<double>(y, closure);
+  }
+  void step(const StridedLayout<const float>& y, const StridedLayout<float>& closure) override {
+    advance<float>(y, closure);
+  }
+  void step(const GridLayout<const double>& y, const GridLayout<double>& closure) override {
+    advance<double>(y, closure);
+  }
+  void step(const GridLayout<const float>& y, const GridLayout<float>& closure) override {
+    advance<float>(y, closure);
+  }
 
   void point(const Field<const double>& y, double* x, double* memory) override {
-    if (!network_.take(y)) refuse_input(y);
-    std::ranges::copy(network_.input(), x);
+    const StridedLayout<const double> layout{y};
+    if (!take<false>(layout)) refuse_input(layout);
+    std::ranges::copy(x_, x);
     get_memory(memory);
   }
   void get_memory(double* memory) const override { std::ranges::copy(memory_, memory); }
@@ -110,49 +127,112 @@ class StateOf final : public RuntimeState {
   bool memory_finite(std::span<const std::byte> memory) const override { return all_finite<T>(memory); }
 
  private:
-  template <class U>
-  void advance(const Field<const U>& y, const Field<U>& closure) {
-    if (!network_.take(y)) refuse_input(y);
-    network_.step(memory_.data());
-    std::swap(closure_, previous_);
-    for (std::uint64_t& steps : steps_) ++steps;
-    bool finite = true;
-    double* next = closure_.data();
-    network_.give([&](std::size_t i, std::size_t j, double value) {
-      finite = finite && std::isfinite(static_cast<U>(value));
-      *next++ = value;
-      closure.at(i, j) = static_cast<U>(value);
-    });
-    if (!finite) report_closure(closure);
+  /// U is the host's scalar.
+  template <class U, class In, class Out>
+  void advance(const In& y, const Out& closure) {
+    if (!(guard_ ? take<true>(y) : take<false>(y))) refuse_input(y);
+    const NetworkShape& shape = engine_.shape();
+    for (const Run& run : runs_)
+      engine_.step(run.count, x_.data() + run.first * shape.d_in, c_.data() + run.first * shape.d_out,
+                   memory_.data() + run.first * engine_.state_size(), scratch_.get());
+    remember_closures();
+    if (!(guard_ ? give<U, true>(closure) : give<U, false>(closure))) report_closure(closure);
   }
 
-  template <class U>
-  [[noreturn]] void refuse_input(const Field<const U>& y) const {
+  /// The next step's input from y, normalised: false where a number is not finite.
+  template <bool kGuarded, class In>
+  bool take(const In& y) {
+    const NormaliserView normaliser = model_->normalisers.input.view();
     const std::size_t inputs = engine_.shape().d_in;
-    const auto bad = static_cast<std::size_t>(
-        std::ranges::find_if_not(network_.input(), [](T x) { return std::isfinite(x); }) -
-        network_.input().begin());
-    const std::size_t j = bad / inputs, i = bad % inputs;
-    const double value = static_cast<double>(y.at(i, j));
-    throw NotFinite("the input is {} in column {}, {}{}", value, j,
-                    describe_component(i, model_->model.input_names),
-                    std::isfinite(value) ? ", too large for the network's precision once normalised" : "");
+    bool finite = true;
+    for (const Run& run : runs_)
+      for (std::size_t j = run.first; j < run.first + run.count; ++j) {
+        const auto column = y.column(j);
+        if constexpr (kGuarded) {
+          for (std::size_t i = 0; i < inputs; ++i) values_[i] = static_cast<double>(column[i]);
+          guard_->inputs(j, values_.data());
+        }
+        for (std::size_t i = 0; i < inputs; ++i) {
+          const double value = kGuarded ? values_[i] : static_cast<double>(column[i]);
+          const T x = static_cast<T>(normaliser.to_network(i, value));
+          finite = finite && std::isfinite(x);
+          x_[j * inputs + i] = x;
+        }
+      }
+    return finite;
   }
 
-  template <class U>
-  [[noreturn]] void report_closure(const Field<U>& closure) const {
+  /// The predictions to the host, and into closure_: false where a number is not finite.
+  template <class U, bool kGuarded, class Out>
+  bool give(const Out& closure) {
+    const NormaliserView normaliser = model_->normalisers.output.view();
     const std::size_t outputs = engine_.shape().d_out;
-    for (std::size_t k = 0;; ++k) {
-      const std::size_t j = k / outputs, i = k % outputs;
-      if (const U value = closure.at(i, j); !std::isfinite(value))
-        throw NotFinite(
-            "the closure came out as {} in column {}, {}, and so did the state: restore or reset it", value,
-            j, describe_component(i, model_->model.output_names));
+    bool finite = true;
+    for (const Run& run : runs_)
+      for (std::size_t j = run.first; j < run.first + run.count; ++j) {
+        const auto column = closure.column(j);
+        double* const now = closure_.data() + j * outputs;
+        for (std::size_t i = 0; i < outputs; ++i)
+          now[i] = normaliser.to_physical(i, static_cast<double>(c_[j * outputs + i]));
+        if constexpr (kGuarded) {
+          if (!guard_->closure(j, now)) std::ranges::fill(memory(j), std::byte{0});
+        }
+        for (std::size_t i = 0; i < outputs; ++i) {
+          const U value = static_cast<U>(now[i]);
+          finite = finite && std::isfinite(value);
+          column[i] = value;
+        }
+      }
+    return finite;
+  }
+
+  /// The last closures become those before; a step of the active columns is counted.
+  void remember_closures() {
+    const std::size_t outputs = engine_.shape().d_out;
+    if (all_active()) {
+      std::swap(closure_, previous_);
+    } else {
+      for (const Run& run : runs_)
+        std::copy_n(closure_.data() + run.first * outputs, run.count * outputs,
+                    previous_.data() + run.first * outputs);
     }
+    for (const Run& run : runs_)
+      for (std::size_t j = run.first; j < run.first + run.count; ++j) ++steps_[j];
+  }
+
+  template <class In>
+  [[noreturn]] void refuse_input(const In& y) const {
+    const std::size_t inputs = engine_.shape().d_in;
+    for (const Run& run : runs_)
+      for (std::size_t k = run.first * inputs; k < (run.first + run.count) * inputs; ++k) {
+        if (std::isfinite(x_[k])) continue;
+        const std::size_t j = k / inputs, i = k % inputs;
+        const double value = static_cast<double>(y.column(j)[i]);
+        throw NotFinite(
+            "the input is {} in column {}, {}{}", value, j, describe_component(i, model_->model.input_names),
+            std::isfinite(value) ? ", too large for the network's precision once normalised" : "");
+      }
+    throw Error("an input is not finite");
+  }
+
+  template <class Out>
+  [[noreturn]] void report_closure(const Out& closure) const {
+    const std::size_t outputs = engine_.shape().d_out;
+    for (const Run& run : runs_)
+      for (std::size_t k = run.first * outputs; k < (run.first + run.count) * outputs; ++k) {
+        const std::size_t j = k / outputs, i = k % outputs;
+        if (const auto value = closure.column(j)[i]; !std::isfinite(value))
+          throw NotFinite(
+              "the closure came out as {} in column {}, {}, and so did the state: restore or reset it", value,
+              j, describe_component(i, model_->model.output_names));
+      }
+    throw Error("a closure is not finite");
   }
 
   const StepEngine<T>& engine_;
-  NetworkColumns<T> network_;
+  std::vector<T> x_, c_;        // (columns, inputs), (columns, outputs), normalised
+  std::vector<double> values_;  // of a column, in physical units
+  cpu::AlignedArray<T> scratch_;
   std::vector<T> memory_;  // (columns, state_size)
 };
 
@@ -163,7 +243,49 @@ RuntimeState::RuntimeState(std::shared_ptr<const RuntimeModel> model, std::size_
       columns_(columns),
       steps_(columns),
       closure_(columns * model_->model.shape.d_out),
-      previous_(closure_.size()) {}
+      previous_(closure_.size()),
+      active_(columns) {
+  runs_.reserve((columns + 1) / 2);
+  runs_.push_back({0, columns});
+}
+
+RuntimeState::RuntimeState(const RuntimeState& other)
+    : model_(other.model_),
+      columns_(other.columns_),
+      steps_(other.steps_),
+      closure_(other.closure_),
+      previous_(other.previous_),
+      guard_(other.guard_ ? std::make_unique<Guard>(*other.guard_) : nullptr),
+      active_(other.active_) {
+  runs_.reserve((columns_ + 1) / 2);
+  runs_.assign(other.runs_.begin(), other.runs_.end());
+}
+
+void RuntimeState::activate(std::size_t column) {
+  ++active_;
+  if (!runs_.empty() && runs_.back().first + runs_.back().count == column)
+    ++runs_.back().count;
+  else
+    runs_.push_back({column, 1});
+}
+
+void RuntimeState::set_active(ColumnList columns) {
+  check(columns);
+  for (std::size_t k = 1; k < columns.size(); ++k)
+    if (columns[k] <= columns[k - 1])
+      throw UsageError("column {} comes after column {}: expected each once, in ascending order", columns[k],
+                       columns[k - 1]);
+  runs_.clear();
+  active_ = 0;
+  for (std::size_t k = 0; k < columns.size(); ++k) activate(columns[k]);
+}
+
+void RuntimeState::set_mask(const unsigned char* mask) {
+  runs_.clear();
+  active_ = 0;
+  for (std::size_t j = 0; j < columns_; ++j)
+    if (mask[j]) activate(j);
+}
 
 void RuntimeState::closure_at(Hold hold, double fraction, const Field<double>& out) const {
   const std::size_t outputs = model_->model.shape.d_out;

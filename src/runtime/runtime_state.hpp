@@ -7,7 +7,8 @@
 #include <memory>
 #include <span>
 
-#include "coupling/network_columns.hpp"
+#include "runtime/guard.hpp"
+#include "runtime/layout.hpp"
 #include "runtime/runtime_model.hpp"
 
 namespace mac {
@@ -42,8 +43,23 @@ class RuntimeState {
   std::uint64_t steps(std::size_t column) const { return steps_[column]; }
   std::uint64_t steps() const;
 
-  virtual void step(const Field<const double>& y, const Field<double>& closure) = 0;
-  virtual void step(const Field<const float>& y, const Field<float>& closure) = 0;
+  // The active columns take a step; the arrays' places of the others are not touched.
+  virtual void step(const StridedLayout<const double>& y, const StridedLayout<double>& closure) = 0;
+  virtual void step(const StridedLayout<const float>& y, const StridedLayout<float>& closure) = 0;
+  virtual void step(const GridLayout<const double>& y, const GridLayout<double>& closure) = 0;
+  virtual void step(const GridLayout<const float>& y, const GridLayout<float>& closure) = 0;
+
+  /// Columns that take part in steps: those listed, in ascending order. At first all.
+  void set_active(ColumnList columns);
+  /// Those whose number in `mask` (columns) is not 0.
+  void set_mask(const unsigned char* mask);
+  bool all_active() const { return active_ == columns_; }
+  std::size_t active() const { return active_; }
+
+  /// Null: none.
+  void set_guard(std::unique_ptr<Guard> guard) { guard_ = std::move(guard); }
+  Guard* guard() const { return guard_.get(); }
+
   /// What the next step from y would start from: the network's input x (columns, inputs), normalised, and the
   /// memory (columns, state_size).
   virtual void point(const Field<const double>& y, double* x, double* memory) = 0;
@@ -71,7 +87,7 @@ class RuntimeState {
 
  protected:
   RuntimeState(std::shared_ptr<const RuntimeModel> model, std::size_t columns);
-  RuntimeState(const RuntimeState&) = default;
+  RuntimeState(const RuntimeState& other);
 
   // The recurrent state of a column.
   virtual std::span<std::byte> memory(std::size_t column) = 0;
@@ -82,8 +98,18 @@ class RuntimeState {
   std::size_t columns_;
   std::vector<std::uint64_t> steps_;        // (columns)
   std::vector<double> closure_, previous_;  // (columns, outputs): the last two predictions
+  std::unique_ptr<Guard> guard_;
+
+  /// Active columns that follow each other.
+  struct Run {
+    std::size_t first, count;
+  };
+  std::vector<Run> runs_;  // room for as many as there can be
 
  private:
+  void activate(std::size_t column);
+
+  std::size_t active_;
   void check(ColumnList columns) const;
   std::size_t record_size() const;
 };

@@ -36,6 +36,12 @@ void RuntimeTape::check(const RuntimeState& state) const {
 }
 
 void RuntimeTape::record(RuntimeState& state, const Field<const double>& y) {
+  if (!state.all_active())
+    throw UsageError("derivatives are of steps of all columns: {} of {} are active", state.active(),
+                     state.columns());
+  if (state.guard() && state.guard()->settings().changes_numbers())
+    throw UsageError(
+        "derivatives are those of the network alone: the state has limits that change its numbers");
   if (steps_ == most_steps_) throw UsageError("the tape is full: it has room for {} steps", most_steps_);
   state.point(y, x(steps_), memory(steps_));
   ++steps_;

@@ -11,6 +11,7 @@
 
 #include "base/number_text.hpp"
 #include "io/xxh64.hpp"
+#include "training/training_range.hpp"
 
 namespace mac {
 
@@ -164,6 +165,7 @@ Model TrainingRun<T>::trained_model() const {
   model.parameters.assign(weights.begin(), weights.end());
   model.dtype = sizeof(T) == sizeof(double) ? Dtype::f64 : Dtype::f32;
   model.normalisation = normalisation_;
+  model.training_range = fit_training_range(data_.split("train"), plan().held.target);
   model.system = experiment_.system->name();
   model.input_names = experiment_.system->resolved_names();
   model.output_names = experiment_.system->closure_names();

@@ -1,6 +1,7 @@
 """Closures stepped from Python: the library's numbers, exact restarts, threads, and wrong use."""
 
 import copy
+import json
 import os
 import pickle
 import random
@@ -247,3 +248,20 @@ def test_the_zoo_is_searched_by_name(model, tmp_path, monkeypatch):
 def test_errors_are_also_those_of_python():
     assert issubclass(mac.Error, RuntimeError) and issubclass(mac.UsageError, ValueError)
     assert issubclass(mac.UsageError, mac.Error)
+
+
+def test_a_trained_model_knows_the_range_of_its_training_data(closure, data):
+    train = mac.read_data(data)["train"]
+    inputs = train.resolved.reshape(-1, train.resolved.shape[-1])
+    outputs = train.closure.reshape(-1, train.closure.shape[-1])
+
+    def stored(key):
+        return np.array(json.loads(closure.metadata(key)))
+
+    np.testing.assert_array_equal(stored("input_low"), inputs.min(axis=0))
+    np.testing.assert_array_equal(stored("input_high"), inputs.max(axis=0))
+    np.testing.assert_array_equal(stored("output_low"), outputs.min(axis=0))
+    np.testing.assert_array_equal(stored("output_high"), outputs.max(axis=0))
+    np.testing.assert_allclose(stored("input_average"), inputs.mean(axis=0), atol=1e-12)
+    covariance = np.cov(inputs.T, bias=True)
+    np.testing.assert_allclose(stored("input_covariance").reshape(covariance.shape), covariance, atol=1e-12)

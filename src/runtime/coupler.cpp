@@ -1,0 +1,92 @@
+#include "runtime/coupler.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <mac/held_rk4.hpp>
+
+namespace mac {
+
+namespace {
+
+/// a/b where that is a whole number, else 0.
+std::size_t multiple(double a, double b) {
+  const double ratio = a / b, whole = std::round(ratio);
+  if (!(whole >= 1 && whole < 1e9) || std::abs(ratio - whole) > 1e-9 * whole) return 0;
+  return static_cast<std::size_t>(whole);
+}
+
+}  // namespace
+
+RuntimeCoupler::RuntimeCoupler(RuntimeState& state, double host_step, double closure_step, Hold hold)
+    : state_(state),
+      hold_(hold),
+      y_(state.columns() * state.model().model.shape.d_in),
+      between_(y_.size()),
+      closure_(state.columns() * state.model().model.shape.d_out),
+      previous_(closure_.size()) {
+  if (hold == Hold::stage)
+    throw UsageError("the hold is \"stage\", which has no closure between steps: expected zero or linear");
+  if (!(host_step > 0) || !std::isfinite(host_step))
+    throw UsageError("the host step is {}: expected a positive number", host_step);
+  if (!(closure_step > 0)) throw UsageError("{} does not say its closure step: give it", state.model().file);
+  if (const std::size_t n = multiple(closure_step, host_step); n > 0)
+    host_steps_ = n;
+  else if (const std::size_t m = multiple(host_step, closure_step); m > 0)
+    closure_steps_ = m;
+  else
+    throw UsageError("the host step {} neither divides the closure step {} nor is a multiple of it",
+                     host_step, closure_step);
+}
+
+void RuntimeCoupler::begin(const double* y) {
+  const std::size_t inputs = model().model.shape.d_in, outputs = model().model.shape.d_out;
+  const auto step = [&](const double* from) {
+    state_.step(StridedLayout<const double>{rows(from, inputs)},
+                StridedLayout<double>{rows(closure_.data(), outputs)});
+  };
+  if (begun_ % host_steps_ == 0) {
+    if (closure_steps_ > 1) previous_ = closure_;
+    for (std::size_t k = 1; k < closure_steps_ && begun_ > 0; ++k) {
+      const double share = static_cast<double>(k) / static_cast<double>(closure_steps_);
+      for (std::size_t i = 0; i < y_.size(); ++i) between_[i] = y_[i] + share * (y[i] - y_[i]);
+      step(between_.data());
+    }
+    step(y);
+  }
+  std::copy_n(y, y_.size(), y_.begin());
+  ++begun_;
+}
+
+void RuntimeCoupler::closure_at(double fraction, double* closure) const {
+  if (begun_ == 0) throw UsageError("no host step has begun yet");
+  const std::size_t outputs = model().model.shape.d_out;
+  if (closure_steps_ == 1) {
+    const auto k = static_cast<double>((begun_ - 1) % host_steps_);
+    return state_.closure_at(hold_, (k + fraction) / static_cast<double>(host_steps_),
+                             rows(closure, outputs));
+  }
+  // A mean over a closure step stands for its middle.
+  const double pivot = model().held.target == Target::mean ? 0.5 / static_cast<double>(closure_steps_) : 0;
+  const double share = hold_ == Hold::linear && begun_ > 1 ? fraction - pivot : 0;
+  for (std::size_t i = 0; i < closure_.size(); ++i)
+    closure[i] = held_rk4::line(closure_[i], previous_[i], share);
+}
+
+void RuntimeCoupler::save(double* numbers) const {
+  *numbers++ = static_cast<double>(begun_);
+  for (const auto* array : {&y_, &closure_, &previous_}) numbers = std::ranges::copy(*array, numbers).out;
+}
+
+void RuntimeCoupler::restore(const double* numbers) {
+  for (std::size_t i = 0; i < saved_size(); ++i)
+    if (!std::isfinite(numbers[i])) throw NotFinite("number {} of the saved coupler is {}", i, numbers[i]);
+  if (numbers[0] < 0 || numbers[0] != std::floor(numbers[0]) || numbers[0] > 9e15)
+    throw Error("the saved coupler has begun {} host steps", numbers[0]);
+  begun_ = static_cast<std::uint64_t>(*numbers++);
+  for (auto* array : {&y_, &closure_, &previous_}) {
+    std::copy_n(numbers, array->size(), array->begin());
+    numbers += array->size();
+  }
+}
+
+}  // namespace mac
