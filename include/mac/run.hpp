@@ -18,6 +18,7 @@ struct RunOptions {
   std::vector<std::string> force = {};    // stages to do again: generate, train, rollout, evaluate, report
   bool allow_other_parameters = false;    // of the system than those that a trained model was made for
   bool say_warnings = true;               // on standard error, as soon as they are known
+  bool portable = false;                  // networks that were trained otherwise are trained again
 };
 
 struct RunResult {

@@ -7,6 +7,7 @@
 #include <mac/error.hpp>
 #include <mac/progress.hpp>
 #include <mac/version.hpp>
+#include <stdexcept>
 
 #include "base/nearest.hpp"
 #include "base/standard_streams.hpp"
@@ -65,7 +66,7 @@ int run(int argc, char** argv) {
       app = app->get_subcommands().front();
       command += " " + app->get_name();
     }
-    return fmt::format("mac: {}\nRun '{} --help' for usage.\n", error.what(), command);
+    return printable(fmt::format("mac: {}\nRun '{} --help' for usage.\n", error.what(), command));
   });
   open_closed_streams();
   watch_interrupts();
@@ -80,6 +81,9 @@ int run(int argc, char** argv) {
   } catch (const UsageError& error) {
     say("mac: {}\n", error.what());
     return 2;
+  } catch (const std::length_error&) {
+    say("mac: more memory was asked for than any machine has\n");
+    return 1;
   } catch (const std::exception& error) {
     say("mac: {}\n", error.what());
     return 1;

@@ -49,6 +49,7 @@ void add_run(CLI::App& program) {
     options->run.device = device_from(options->device);
     options->run.threads = options->common.threads;
     options->run.quiet = options->common.quiet;
+    options->run.portable = options->common.portable;
     const RunResult result = run_study(experiment, options->folder, options->run);
     if (!options->common.json.empty()) write_text(options->common.json, metrics_text(result.evaluation));
     const std::vector<Verdict> judged = verdicts(result.evaluation);
@@ -57,8 +58,8 @@ void add_run(CLI::App& program) {
       return;
     }
     for (const Table& table : tables(result.evaluation))
-      if (!table.of_closures) fmt::print("{}\n", render(table, TableFormat::text));
-    fmt::print("{} made, {} kept\nreport: {}\n", result.done, result.kept, result.report);
+      if (!table.of_closures) show("{}\n", render(table, TableFormat::text));
+    show("{} made, {} kept\nreport: {}\n", result.done, result.kept, result.report);
     print_verdicts(judged);
   });
 }
