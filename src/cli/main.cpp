@@ -93,4 +93,11 @@ int run(int argc, char** argv) {
 }  // namespace
 }  // namespace mac::cli
 
-int main(int argc, char** argv) { return mac::cli::run(argc, argv); }
+int main(int argc, char** argv) {
+  try {
+    return mac::cli::run(argc, argv);
+  } catch (const std::exception& error) {  // before the command was known
+    mac::say("mac: {}\n", error.what());
+    return 1;
+  }
+}
