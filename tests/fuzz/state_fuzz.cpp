@@ -21,7 +21,8 @@ mac_state* state() {
     mac_model* model = nullptr;
     mac_state* made = nullptr;
     mac_error error;
-    if (mac_model_open(MAC_TEST_DATA "/tiny_gru.safetensors", MAC_FLOAT32, &model, &error) != MAC_OK) std::abort();
+    if (mac_model_open(MAC_TEST_DATA "/tiny_gru.safetensors", MAC_FLOAT32, &model, &error) != MAC_OK)
+      std::abort();
     if (mac_state_create(model, 2, &made, &error) != MAC_OK) std::abort();
     return made;
   }();
