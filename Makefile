@@ -2,7 +2,7 @@
 CMAKE_FLAGS ?=
 JOBS        ?= $(shell nproc)
 
-.PHONY: help setup build demo test test-long bench results format clean
+.PHONY: help setup build demo test test-long bench fuzz attack results format clean
 
 help:
 	@echo "make build      install what is missing, configure and compile: build/mac"
@@ -10,6 +10,8 @@ help:
 	@echo "make test       build and run all tests"
 	@echo "make test-long  the studies that take longer than the test suite may"
 	@echo "make bench      measure the hot paths"
+	@echo "make fuzz       random input for every parser (clang), SECONDS=30 each"
+	@echo "make attack     flipped bits, kills and damaged HDF5 files, with counts"
 	@echo "make results    docs/results.md and the model cards from results/ and zoo/"
 	@echo "make format     clang-format all sources"
 
@@ -31,6 +33,14 @@ test-long: build
 
 bench: build
 	@build/bench/mac_bench
+
+fuzz:
+	@scripts/fuzz $(or $(SECONDS),30)
+
+attack: build
+	@scripts/attack flips 20000
+	@scripts/attack kills 500
+	@scripts/attack hdf5 2000
 
 results: build
 	@scripts/results

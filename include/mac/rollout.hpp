@@ -103,7 +103,7 @@ struct RolloutOptions {
 
 /// Rolls the model out from the initial state of every trajectory of the splits and writes a rollout file:
 /// per split time, resolved, closure, blow_up_time (n_traj; NaN: none), memory (n_traj, memory_size) at the
-/// end, and seconds_per_step if asked for. From a blow-up on, that trajectory is NaN; the others go on.
+/// end. Wall times, if asked for, go to a file beside it, ROLLOUT.times.json. From a blow-up on, that trajectory is NaN; the others go on.
 /// The truth stays in the data file, to which the rollout file refers by its path, relative to its own
 /// folder, and the hash of its content; with self_contained it is copied as true_resolved and true_closure.
 void rollout(const ClosureModel& model, const DataFile& data, const std::string& path,

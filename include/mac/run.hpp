@@ -20,6 +20,7 @@ struct RunOptions {
   bool say_warnings = true;               // on standard error, as soon as they are known
   bool report = true;                     // false: no report.html, which needs gnuplot
   std::string data_from = {};             // another run's folder: its data file is taken if it is the same
+  bool portable = false;                  // networks that were trained otherwise are trained again
 };
 
 struct RunResult {

@@ -78,7 +78,7 @@ Progress::Progress(std::string label, std::size_t total, bool quiet)
       next_draw_(start_ + silence) {}
 
 Progress::~Progress() {
-  if (drawn_ && terminal_) say("\r\033[K");
+  if (drawn_ && terminal_) say_as_it_is("\r\033[K");
   if (drawn_ && done_ == total_) {
     const double seconds = std::chrono::duration<double>(Clock::now() - start_).count();
     say("{}: done in {}\n", label_, human_duration(seconds));
@@ -112,7 +112,7 @@ void Progress::draw(Clock::time_point now) {
   std::string line = fmt::format("{}: {}/{} ({:.0f} %), {} left{}{}", label_, done_, total_, 100 * fraction,
                                  left, note_.empty() ? "" : ", ", note_);
   if (terminal_)
-    say("\r\033[K{}", shortened(std::move(line), terminal_width()));
+    say_as_it_is("\r\033[K" + shortened(printable(line), terminal_width()));
   else
     say("{}\n", line);
   drawn_ = true;

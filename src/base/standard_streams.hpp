@@ -5,16 +5,29 @@
 
 #include <cstdio>
 #include <string>
+#include <string_view>
 
 namespace mac {
 
-/// A message on standard error. One that cannot be written (a full disk under the log, a terminal that went
+/// On standard error, with what steers a terminal.
+void say_as_it_is(std::string_view text);
+
+/// Text with its control characters (all but newlines and tabs) and what is no UTF-8 as \\x1b: names and metadata of files come from
+/// anybody, and a terminal would obey them.
+std::string printable(std::string_view text);
+
+/// Results on standard output, printable.
+template <class... Args>
+void show(fmt::format_string<Args...> format, Args&&... args) {
+  const std::string text = printable(fmt::format(format, std::forward<Args>(args)...));
+  std::fwrite(text.data(), 1, text.size(), stdout);
+}
+
+/// A message on standard error, printable. One that cannot be written (a full disk under the log, a terminal that went
 /// away) is lost and stops nothing.
 template <class... Args>
 void say(fmt::format_string<Args...> format, Args&&... args) {
-  const std::string text = fmt::format(format, std::forward<Args>(args)...);
-  std::fwrite(text.data(), 1, text.size(), stderr);
-  std::fflush(stderr);
+  say_as_it_is(printable(fmt::format(format, std::forward<Args>(args)...)));
 }
 
 /// Streams that the caller closed lead to nowhere: the next file to be opened must not become one of them,

@@ -68,16 +68,16 @@ void run_on_device(const Options& options) {
   }
   if (!options.common.json.empty()) write_json(options.common.json, result);
   if (options.common.json == "-") return;
-  fmt::print("{} {}, {} parameters, float, batch {}, CUDA\n", options.system, options.kind,
-             parameter_count(shape), batch);
+  show("{} {}, {} parameters, float, batch {}, CUDA\n", options.system, options.kind, parameter_count(shape),
+       batch);
   if (step)
-    fmt::print("one rollout step: {:.2f} µs (best {:.2f}), {:.3g} trajectory steps a second\n",
-               1e6 * timing.median_seconds, 1e6 * timing.best_seconds,
-               static_cast<double>(batch) / timing.median_seconds);
+    show("one rollout step: {:.2f} µs (best {:.2f}), {:.3g} trajectory steps a second\n",
+         1e6 * timing.median_seconds, 1e6 * timing.best_seconds,
+         static_cast<double>(batch) / timing.median_seconds);
   else
-    fmt::print("training iteration over {} time points: {:.2f} ms (best {:.2f}), {:.2f} GiB\n",
-               options.length, 1e3 * timing.median_seconds, 1e3 * timing.best_seconds, gigabytes);
-  fmt::print("{:.0f} GFLOP/s\n", timing.gflops);
+    show("training iteration over {} time points: {:.2f} ms (best {:.2f}), {:.2f} GiB\n", options.length,
+         1e3 * timing.median_seconds, 1e3 * timing.best_seconds, gigabytes);
+  show("{:.0f} GFLOP/s\n", timing.gflops);
 }
 
 template <class T>
@@ -111,15 +111,15 @@ void run(const Options& options) {
   if (!options.common.json.empty()) write_json(options.common.json, result);
   if (options.common.json == "-") return;
 
-  fmt::print("{} {}, {} parameters, {}, batch {}, {} {}\n", options.system, options.kind,
-             parameter_count(shape), options.precision, batch, threads, threads == 1 ? "thread" : "threads");
+  show("{} {}, {} parameters, {}, batch {}, {} {}\n", options.system, options.kind, parameter_count(shape),
+       options.precision, batch, threads, threads == 1 ? "thread" : "threads");
   if (step)
-    fmt::print("one step: {:.2f} µs (best {:.2f})\n", 1e6 * timing.median_seconds, 1e6 * timing.best_seconds);
+    show("one step: {:.2f} µs (best {:.2f})\n", 1e6 * timing.median_seconds, 1e6 * timing.best_seconds);
   else
-    fmt::print("forward and backward over {} time points: {:.2f} ms (best {:.2f})\n", options.length,
-               1e3 * timing.median_seconds, 1e3 * timing.best_seconds);
-  fmt::print("{:.1f} GFLOP/s, {:.0f} % of the {:.0f} GFLOP/s that multiply-adds alone reach here\n",
-             timing.gflops, 100 * timing.gflops / peak, peak);
+    show("forward and backward over {} time points: {:.2f} ms (best {:.2f})\n", options.length,
+         1e3 * timing.median_seconds, 1e3 * timing.best_seconds);
+  show("{:.1f} GFLOP/s, {:.0f} % of the {:.0f} GFLOP/s that multiply-adds alone reach here\n", timing.gflops,
+       100 * timing.gflops / peak, peak);
 }
 
 }  // namespace

@@ -1,14 +1,18 @@
 #include "cli/commands.hpp"
 
 #include <fmt/format.h>
+#include <unistd.h>
 
 #include <charconv>
 #include <cmath>
+#include <cstdio>
 #include <mac/error.hpp>
 #include <nlohmann/json.hpp>
 #include <set>
 
+#include "base/portable.hpp"
 #include "base/standard_streams.hpp"
+#include "evaluation/escape.hpp"
 #include "io/atomic_file.hpp"
 #include "io/input_file.hpp"
 
@@ -58,7 +62,12 @@ void add_common(CLI::App& command, Common& common, bool with_json) {
   if (with_json)
     command.add_option("--json", common.json, "Write the results as JSON to FILE (- for standard output)")
         ->type_name("FILE");
-  command.parse_complete_callback([&command] { check_outputs(command); });
+  command.add_flag("--portable", common.portable,
+                   "Networks give the same bytes on every processor with AVX2, with or without AVX-512");
+  command.parse_complete_callback([&command, &common] {
+    check_outputs(command);
+    if (common.portable) use_portable_instructions();
+  });
 }
 
 void add_precision(CLI::App& command, std::string& precision) {
@@ -71,8 +80,8 @@ void add_precision(CLI::App& command, std::string& precision) {
 
 void print_verdicts(const std::vector<Verdict>& verdicts, bool only_warnings) {
   if (!only_warnings && !verdicts.empty()) {
-    for (const Verdict& verdict : verdicts) fmt::print("verdict: {}\n", verdict.sentence);
-    fmt::print("({})\n", verdict_measure());
+    for (const Verdict& verdict : verdicts) show("verdict: {}\n", verdict.sentence);
+    show("({})\n", verdict_measure());
     std::fflush(stdout);  // before what follows on standard error
   }
   for (const Verdict& verdict : verdicts)
@@ -80,19 +89,22 @@ void print_verdicts(const std::vector<Verdict>& verdicts, bool only_warnings) {
 }
 
 void print_verdicts_as_list(const std::vector<Verdict>& verdicts) {
-  for (const Verdict& verdict : verdicts) fmt::print("- {}\n", verdict.sentence);
-  fmt::print("\n({})\n\n", verdict_measure());
+  for (const Verdict& verdict : verdicts) show("- {}\n", markdown(verdict.sentence));
+  show("\n({})\n\n", verdict_measure());
 }
 
 void write_json(const std::string& path, const nlohmann::json& value) {
-  write_text(path, value.dump(2) + "\n");
+  // Bytes that are no UTF-8 come from files of others.
+  write_text(path, value.dump(2, ' ', false, nlohmann::json::error_handler_t::replace) + "\n");
 }
 
 void write_text(const std::string& path, const std::string& text) {
-  if (path == "-")
-    fmt::print("{}", text);
-  else
+  if (path != "-")
     write_file_atomically(path, text);
+  else if (::isatty(STDOUT_FILENO) == 1)
+    show("{}", text);
+  else  // a program reads it
+    std::fwrite(text.data(), 1, text.size(), stdout);
 }
 
 std::vector<std::uint64_t> seed_range(const std::string& text) {

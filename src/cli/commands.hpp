@@ -7,16 +7,19 @@
 #include <string>
 #include <vector>
 
+#include "base/standard_streams.hpp"
+
 namespace mac::cli {
 
 /// Options every command has.
 struct Common {
   int threads = 0;  // 0: all cores
   bool quiet = false;
-  std::string json;  // file for results as JSON, "-" for standard output; empty: none
+  bool portable = false;  // networks compute the same bytes on every machine
+  std::string json;       // file for results as JSON, "-" for standard output; empty: none
 };
 
-/// Adds --threads and --quiet, and --json where a command prints results. Before the command runs, UsageError
+/// Adds --threads, --portable and --quiet, and --json where a command prints results. Before the command runs, UsageError
 /// if a file it would write (-o, --json) is one it was given.
 void add_common(CLI::App& command, Common& common, bool with_json);
 

@@ -186,14 +186,14 @@ void add_diagnose(CLI::App& program) {
                  {"horizon", plan.horizon},
                  {"dt", plan.dt}};
     if (printing)
-      fmt::print("{}: {} trajectories of split {} to t = {:g}, dt = {:g}\n\n", experiment.system->name(),
-                 plan.trajectories, split, plan.horizon, plan.dt);
+      show("{}: {} trajectories of split {} to t = {:g}, dt = {:g}\n\n", experiment.system->name(),
+           plan.trajectories, split, plan.horizon, plan.dt);
     for (const Diagnosis& diagnosis : diagnoses) {
       const auto& only = options->only;
       if (!only.empty() && std::find(only.begin(), only.end(), diagnosis.name) == only.end()) continue;
       const auto finding = diagnosis.run(plan);
       results[diagnosis.name] = finding ? finding->value : json(nullptr);
-      if (finding && printing) fmt::print("{}\n", render(finding->table, TableFormat::text));
+      if (finding && printing) show("{}\n", render(finding->table, TableFormat::text));
     }
     if (!options->common.json.empty()) write_json(options->common.json, results);
   });

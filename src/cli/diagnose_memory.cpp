@@ -132,7 +132,7 @@ CLI::App* add_diagnose_memory(CLI::App& diagnose) {
     if (!options->output.empty())
       write_figure(options->output, std::filesystem::path(options->model).stem().string(), response,
                    options->kernel, *data.experiment().system);
-    if (options->common.json != "-") fmt::print("{}", render(table_of(response), TableFormat::text));
+    if (options->common.json != "-") show("{}", render(table_of(response), TableFormat::text));
   });
   return command;
 }

@@ -44,10 +44,11 @@ void print_comparison(const Evaluation& evaluation, const std::string& against, 
                        : "LOWER"});
     outside += cell.within() ? 0 : 1;
   }
-  fmt::print(out, "{}\n", render(table, format));
+  fmt::print(out, "{}\n", printable(render(table, format)));
   if (outside > 0)
     throw Error("{} of {} numbers are outside the spread of {}", outside, cells.size(), against);
-  fmt::print(out, "all {} numbers are within the spread of {}\n", cells.size(), against);
+  fmt::print(out, "{}",
+             printable(fmt::format("all {} numbers are within the spread of {}\n", cells.size(), against)));
 }
 
 }  // namespace
@@ -110,9 +111,9 @@ void add_evaluate(CLI::App& program) {
       print_verdicts(judged, true);
       return;
     }
-    for (const Table& table : tables(evaluation)) fmt::print("{}\n", render(table, format));
+    for (const Table& table : tables(evaluation)) show("{}\n", render(table, format));
     if (const Table table = paper_comparison(evaluation); !table.rows.empty())
-      fmt::print("{}\n", render(table, format));
+      show("{}\n", render(table, format));
     for (const ModelMetrics& model : evaluation.models)
       for (const auto& [split, metrics] : model.splits)
         for (const BlowUp& blow_up : metrics.blow_ups)

@@ -29,8 +29,8 @@ void add_export(CLI::App& program) {
   command->callback([options] {
     const Model model = export_onnx(options->model, options->output);
     if (options->common.quiet) return;
-    fmt::print("{}: resolved (batch, {}), state (batch, {}) -> closure (batch, {}), next_state\n",
-               options->output, model.shape.d_in, model.shape.state_size(), model.shape.d_out);
+    show("{}: resolved (batch, {}), state (batch, {}) -> closure (batch, {}), next_state\n", options->output,
+         model.shape.d_in, model.shape.state_size(), model.shape.d_out);
   });
 }
 

@@ -11,6 +11,7 @@
 #include <nlohmann/json.hpp>
 
 #include "cli/commands.hpp"
+#include "io/file_digest.hpp"
 #include "io/hdf5.hpp"
 #include "io/input_file.hpp"
 #include "network/kinds/layer.hpp"
@@ -138,9 +139,16 @@ Description describe_tensors(const Safetensors& file) {
   return d;
 }
 
+void describe_checksum(Description& d, bool is_there) {
+  d.rows.emplace_back("checksum", is_there ? "fits the contents" : "none");
+  d.json["checksum"] = is_there;
+}
+
 Description describe_safetensors(const std::string& path) {
   const Safetensors file = Safetensors::read(path);
-  return file.find("input_proj.weight") ? describe_model(file) : describe_tensors(file);
+  Description d = file.find("input_proj.weight") ? describe_model(file) : describe_tensors(file);
+  describe_checksum(d, file.has_checksum());
+  return d;
 }
 
 /// A data, prediction or rollout file: its root attributes and the arrays of each split.
@@ -178,6 +186,7 @@ Description describe_hdf5(const std::string& path) {
     }
   }
   d.details = splits + d.details;
+  describe_checksum(d, check_digest(path));
   return d;
 }
 
@@ -197,9 +206,9 @@ Description describe(const std::string& path) {
 void print(const std::string& path, const Description& description) {
   std::size_t width = 4;
   for (const auto& [label, value] : description.rows) width = std::max(width, label.size());
-  fmt::print("{:<{}}  {}\n", "file", width, path);
-  for (const auto& [label, value] : description.rows) fmt::print("{:<{}}  {}\n", label, width, value);
-  fmt::print("{}", description.details);
+  show("{:<{}}  {}\n", "file", width, path);
+  for (const auto& [label, value] : description.rows) show("{:<{}}  {}\n", label, width, value);
+  show("{}", description.details);
 }
 
 }  // namespace
@@ -232,13 +241,13 @@ void add_info(CLI::App& program) {
       ->excludes("--card", "--json", "file");
   command->callback([options] {
     if (options->settings) {
-      fmt::print("{}", settings_reference());
+      show("{}", settings_reference());
       return;
     }
     if (options->file.empty()) throw UsageError("file is required");
     if (!options->card.empty()) {
       const std::string name = std::filesystem::path(options->file).filename().string();
-      fmt::print("{}", model_card(load_model(options->file), name, read_metrics(options->card)));
+      show("{}", model_card(load_model(options->file), name, read_metrics(options->card)));
       return;
     }
     Description description = describe(options->file);

@@ -7,6 +7,7 @@
 #include <mac/error.hpp>
 #include <mac/progress.hpp>
 #include <mac/version.hpp>
+#include <stdexcept>
 
 #include "base/nearest.hpp"
 #include "base/standard_streams.hpp"
@@ -68,7 +69,7 @@ int run(int argc, char** argv) {
       app = app->get_subcommands().front();
       command += " " + app->get_name();
     }
-    return fmt::format("mac: {}\nRun '{} --help' for usage.\n", error.what(), command);
+    return printable(fmt::format("mac: {}\nRun '{} --help' for usage.\n", error.what(), command));
   });
   open_closed_streams();
   watch_interrupts();
@@ -83,6 +84,9 @@ int run(int argc, char** argv) {
   } catch (const UsageError& error) {
     say("mac: {}\n", error.what());
     return 2;
+  } catch (const std::length_error&) {
+    say("mac: more memory was asked for than any machine has\n");
+    return 1;
   } catch (const std::exception& error) {
     say("mac: {}\n", error.what());
     return 1;
@@ -92,4 +96,11 @@ int run(int argc, char** argv) {
 }  // namespace
 }  // namespace mac::cli
 
-int main(int argc, char** argv) { return mac::cli::run(argc, argv); }
+int main(int argc, char** argv) {
+  try {
+    return mac::cli::run(argc, argv);
+  } catch (const std::exception& error) {  // before the command was known
+    mac::say("mac: {}\n", error.what());
+    return 1;
+  }
+}

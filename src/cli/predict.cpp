@@ -18,9 +18,9 @@ namespace {
 
 void print_errors(const std::vector<ClosureError>& errors) {
   for (const ClosureError& split : errors) {
-    fmt::print("closure of split {}, relative error in %\n", split.split);
+    show("closure of split {}, relative error in %\n", split.split);
     for (std::size_t c = 0; c < split.components.size(); ++c)
-      fmt::print("  {:<10} {:>18}\n", split.components[c], percent(split.errors[c]));
+      show("  {:<10} {:>18}\n", split.components[c], percent(split.errors[c]));
   }
 }
 

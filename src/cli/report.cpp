@@ -38,7 +38,7 @@ void add_report(CLI::App& program) {
     const Evaluation evaluation = options->run.empty()
                                       ? report_rollouts(options->rollouts, options->output, report)
                                       : report_run(options->run, options->output, report);
-    if (!options->common.quiet) fmt::print("{}\n", options->output);
+    if (!options->common.quiet) show("{}\n", options->output);
     print_verdicts(verdicts(evaluation));
   });
 }

@@ -53,6 +53,7 @@ void add_run(CLI::App& program) {
     options->run.threads = options->common.threads;
     options->run.report = !options->no_report;
     options->run.quiet = options->common.quiet;
+    options->run.portable = options->common.portable;
     const RunResult result = run_study(experiment, options->folder, options->run);
     if (!options->common.json.empty()) write_text(options->common.json, metrics_text(result.evaluation));
     const std::vector<Verdict> judged = verdicts(result.evaluation);
@@ -61,9 +62,9 @@ void add_run(CLI::App& program) {
       return;
     }
     for (const Table& table : tables(result.evaluation))
-      if (!table.of_closures) fmt::print("{}\n", render(table, TableFormat::text));
-    fmt::print("{} made, {} kept\n", result.done, result.kept);
-    if (!result.report.empty()) fmt::print("report: {}\n", result.report);
+      if (!table.of_closures) show("{}\n", render(table, TableFormat::text));
+    show("{} made, {} kept\n", result.done, result.kept);
+    if (!result.report.empty()) show("report: {}\n", result.report);
     print_verdicts(judged);
   });
 }

@@ -47,15 +47,15 @@ std::vector<ModelPlan> chosen_models(const Experiment& experiment, const TrainRe
 
 void print(const std::string& path, const TrainingPlan& plan, const TrainingResult& result) {
   if (!result.search.empty()) {  // recipe = "auto" says itself what it chose
-    fmt::print("{}{}\n", result.table, path);
+    show("{}{}\n", result.table, path);
     if (!result.warning.empty()) say("warning: {}: {}\n", path, result.warning);
     return;
   }
-  fmt::print("{}: {} steps of {:.3g} s", path, result.steps, result.seconds_per_step);
+  show("{}: {} steps of {:.3g} s", path, result.steps, result.seconds_per_step);
   if (!std::isnan(result.best_validation))
-    fmt::print(", best at step {} with a validation {} of {:.4g}", result.best_step,
-               plan.select == Selection::loss ? "loss" : "rollout error", result.best_validation);
-  fmt::print("\n");
+    show(", best at step {} with a validation {} of {:.4g}", result.best_step,
+         plan.select == Selection::loss ? "loss" : "rollout error", result.best_validation);
+  show("\n");
 }
 
 /// On the CPU one seed after the other, on a device all at once.
@@ -105,13 +105,13 @@ void run(const TrainRequest& request) {
   if (const auto warning = stability_warning(*experiment.system, data)) say("warning: {}\n", *warning);
   for (const ModelPlan& model : models) {
     if (model.file) {
-      fmt::print("{}: is trained already: {}\n", model.name, *model.file);
+      show("{}: is trained already: {}\n", model.name, *model.file);
       continue;
     }
     if (model.baseline) {
       const std::string path = path_of(model);
-      fmt::print("{}: {}\n", path,
-                 train_baseline(experiment, model, data, path, request.common.threads, request.common.quiet));
+      show("{}: {}\n", path,
+           train_baseline(experiment, model, data, path, request.common.threads, request.common.quiet));
       print_verdicts(judge_training(path, data, request.common.threads));
       continue;
     }

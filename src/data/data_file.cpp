@@ -103,6 +103,7 @@ DataSplit DataFile::split(const std::string& name) const {
   const std::size_t n = labels.size(), times = time.size();
   if (n == 0) throw Error("{}: /{} holds no trajectory", path(), name);
   if (times < 2) throw Error("{}: /{}/time has fewer than two times", path(), name);
+  check_times(path(), name, time, impl_->experiment.data.closure_step());
   auto split = std::unique_ptr<DataSplit::Impl>(
       new DataSplit::Impl{name, std::move(time), std::move(labels),
                           open_series(file, name, "resolved", {n, times, system.resolved_size()}),

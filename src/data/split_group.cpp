@@ -1,6 +1,7 @@
 #include "data/split_group.hpp"
 
 #include <algorithm>
+#include <cmath>
 #include <mac/error.hpp>
 
 namespace mac {
@@ -38,6 +39,21 @@ h5::Dataset open_series(const h5::File& file, const std::string& name, const std
     throw Error("{}: /{}/{} has shape ({}), expected ({})", file.path(), name, dataset,
                 fmt::join(series.dims(), ", "), fmt::join(expected, ", "));
   return series;
+}
+
+void check_times(const std::string& file, const std::string& split, const std::vector<double>& time,
+                 double step) {
+  constexpr double tolerance = 1e-6;  // of the step: times are sums in some programs, products in others
+  for (std::size_t t = 0; t < time.size(); ++t) {
+    if (!std::isfinite(time[t])) throw Error("{}: /{}/time holds {} at {}", file, split, time[t], t);
+    if (t == 0) continue;
+    if (time[t] <= time[t - 1])
+      throw Error("{}: /{}/time does not increase: {} follows {}", file, split, time[t], time[t - 1]);
+    const double rounding = 4e-16 * std::abs(time[t]);
+    if (std::abs(time[t] - time[t - 1] - step) > tolerance * step + rounding)
+      throw Error("{}: /{}/time goes from {} to {}, the experiment's closure step (dt * stride) is {}", file,
+                  split, time[t - 1], time[t], step);
+  }
 }
 
 }  // namespace mac

@@ -24,4 +24,8 @@ h5::Dataset create_series(h5::File& file, const std::string& name, const std::st
 h5::Dataset open_series(const h5::File& file, const std::string& name, const std::string& dataset,
                         const std::vector<std::size_t>& expected);
 
+/// Throws Error unless the times of a split are finite and follow each other by `step`, the experiment's.
+void check_times(const std::string& file, const std::string& split, const std::vector<double>& time,
+                 double step);
+
 }  // namespace mac

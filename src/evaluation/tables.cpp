@@ -6,6 +6,8 @@
 #include <mac/evaluation.hpp>
 #include <sstream>
 
+#include "evaluation/escape.hpp"
+
 namespace mac {
 
 namespace {
@@ -187,25 +189,36 @@ std::string aligned(const Table& table, const std::string& separator, const std:
   return text;
 }
 
+/// Every cell and the title through `change`.
+template <class Change>
+Table changed(Table table, Change&& change) {
+  table.title = change(table.title);
+  for (std::string& cell : table.header) cell = change(cell);
+  for (auto& row : table.rows)
+    for (std::string& cell : row) cell = change(cell);
+  return table;
+}
+
 std::string csv(const Table& table) {
   const auto line = [](const std::vector<std::string>& cells) {
     std::ostringstream text;
     for (std::size_t j = 0; j < cells.size(); ++j) {
       text << (j > 0 ? "," : "");
-      if (cells[j].find_first_of(",\"\n") == std::string::npos)
+      if (cells[j].find_first_of(",\"\n\r") == std::string::npos)
         text << cells[j];
       else
         text << std::quoted(cells[j], '"', '"');  // a quote inside is doubled
     }
     return text.str() + "\n";
   };
-  std::string text = "# " + table.title + "\n" + line(table.header);
+  std::string text = "# " + one_line(table.title) + "\n" + line(table.header);
   for (const auto& row : table.rows) text += line(row);
   return text;
 }
 
 std::string latex(const Table& table) {
-  const auto escape = [](const std::string& cell) {
+  const auto escape = [](const std::string& quoted) {
+    const std::string cell = one_line(quoted);
     std::string text;
     for (std::size_t i = 0; i < cell.size(); ++i) {
       if (cell.compare(i, 2, "±") == 0) {
@@ -324,7 +337,8 @@ std::vector<Table> tables(const Evaluation& evaluation) {
 std::string render(const Table& table, TableFormat format) {
   switch (format) {
     case TableFormat::markdown:
-      return fmt::format("**{}**\n\n{}", table.title, aligned(table, " | ", "| "));
+      return fmt::format("**{}**\n\n{}", markdown(table.title),
+                         aligned(changed(table, markdown), " | ", "| "));
     case TableFormat::csv:
       return csv(table);
     case TableFormat::latex:
@@ -332,7 +346,7 @@ std::string render(const Table& table, TableFormat format) {
     case TableFormat::text:
       break;
   }
-  return fmt::format("{}\n{}", table.title, aligned(table, "   ", ""));
+  return fmt::format("{}\n{}", one_line(table.title), aligned(changed(table, one_line), "   ", ""));
 }
 
 }  // namespace mac

@@ -22,8 +22,8 @@ namespace mac::h5 {
 
 namespace {
 
-// What the child may take. Reading from end to end needs a fraction of a second for 100 MB.
-constexpr rlim_t seconds_at_least = 10, bytes_a_second = 20'000'000;
+// What the child may take: much more than it needs, unless the file is nothing but compressed zeros.
+constexpr rlim_t seconds_at_least = 2, bytes_a_second = 2'000'000;
 constexpr rlim_t memory_at_least = 1 << 30, memory_a_byte = 4;
 constexpr std::size_t read_at_once = 1 << 22;  // bytes
 

@@ -93,10 +93,10 @@ class OutputLock::Held {
 OutputLock::OutputLock(const fs::path& output) {
   static std::mutex mutex;
   static std::map<std::string, std::weak_ptr<Held>> all;
-  const bool folder = fs::is_directory(output);
+  std::error_code unknown;  // what is wrong with the output shows when it is written
+  const bool folder = fs::is_directory(output, unknown);
   const fs::path lock = folder ? output / "run.lock" : fs::path(output.string() + ".lock");
   const std::lock_guard guard(mutex);
-  std::error_code unknown;
   const fs::path name = fs::weakly_canonical(lock, unknown);
   std::weak_ptr<Held>& known = all[unknown ? lock.string() : name.string()];
   held_ = known.lock();

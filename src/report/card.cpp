@@ -8,6 +8,7 @@
 #include <mac/report.hpp>
 #include <mac/system_parameters.hpp>
 
+#include "evaluation/escape.hpp"
 #include "network/kinds/layer.hpp"
 
 namespace mac {
@@ -25,23 +26,27 @@ std::string row(std::string_view what, const std::string& value) {
   return fmt::format("| {} | {} |\n", what, value);
 }
 
+std::string names(const std::vector<std::string>& all) {
+  return markdown(fmt::format("{}", fmt::join(all, " ")));
+}
+
 std::string network_section(const Model& model) {
   const NetworkShape& shape = model.shape;
   std::string text = "| | |\n|---|---|\n";
-  text += row("Closure of", fmt::format("`{}`: {} → {}", model.system, fmt::join(model.input_names, " "),
-                                        fmt::join(model.output_names, " ")));
+  text += row("Closure of", fmt::format("`{}`: {} → {}", markdown(model.system), names(model.input_names),
+                                        names(model.output_names)));
   text += row("Network", fmt::format("{}{}, {} blocks of {} channels{}, {} parameters",
                                      shape.members > 1 ? fmt::format("{} × ", shape.members) : "",
                                      to_string(shape.kind), shape.n_blocks, shape.d_model,
                                      layer_of(shape.kind).card_text(shape), model.parameters.size()));
   if (const std::string parameters = to_text(trained_parameters(model)); !parameters.empty())
-    text += row("Parameters", parameters);
+    text += row("Parameters", markdown(parameters));
   text += row("Memory", fmt::format("{} numbers a trajectory", shape.state_size()));
   if (model.closure_step) text += row("Closure step", fmt::format("{:g}", *model.closure_step));
   if (model.held)
     text += row("Coupling", fmt::format("hold {}, target {}", to_string(model.held->hold),
                                         to_string(model.held->target)));
-  text += row("Written by", model.program);
+  text += row("Written by", markdown(model.program));
   return text;
 }
 
@@ -57,14 +62,15 @@ std::string data_section(const Experiment& data) {
 }
 
 std::string recipe_section(const Model& model) {
-  std::string text = fmt::format("## Recipe\n\n`{}`, {} steps, seed {}", model.recipe,
-                                 value_of(model, "steps", "?"), value_of(model, "seed", "?"));
+  std::string text =
+      fmt::format("## Recipe\n\n`{}`, {} steps, seed {}", markdown(model.recipe),
+                  markdown(value_of(model, "steps", "?")), markdown(value_of(model, "seed", "?")));
   if (const std::string best = value_of(model, "best_step", ""); !best.empty())
-    text += fmt::format("; the weights of step {}, chosen on validation data", best);
+    text += fmt::format("; the weights of step {}, chosen on validation data", markdown(best));
   text += ".\n\n";
   if (const std::string plan = value_of(model, "training", ""); !plan.empty())
-    text +=
-        fmt::format("<details><summary>Every setting</summary>\n\n```toml\n{}```\n\n</details>\n\n", plan);
+    text += fmt::format("<details><summary>Every setting</summary>\n\n{}\n</details>\n\n",
+                        markdown_code(plan, "toml"));
   return text;
 }
 
@@ -173,8 +179,9 @@ std::string model_card(const Model& model, const std::string& file, const Evalua
     data = Experiment::parse(text, file + " (data_experiment)", describe(*evaluation.experiment.system));
 
   const std::string stem = fs::path(file).stem().string();
-  std::string text = fmt::format(
-      "# {}\n\n<!-- Written by `make results`; edit the model or the metrics instead. -->\n\n", stem);
+  std::string text =
+      fmt::format("# {}\n\n<!-- Written by `make results`; edit the model or the metrics instead. -->\n\n",
+                  markdown(stem));
   text += network_section(model) + "\n";
   if (data) text += data_section(*data);
   text += recipe_section(model);

@@ -4,9 +4,11 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 #include <spawn.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <cerrno>
 #include <chrono>
 #include <csignal>
@@ -20,6 +22,7 @@
 #include <thread>
 
 #include "io/input_file.hpp"
+#include "io/atomic_file.hpp"
 #include "report/html.hpp"
 #include "report/script.hpp"
 #include "report/style.hpp"
@@ -41,8 +44,10 @@ class TemporaryFolder {
       const char* named = std::getenv("TMPDIR");
       throw Error("{}: is no folder for temporary files; TMPDIR names one", named ? named : "/tmp");
     }
-    std::string name = (all / "mac-report-XXXXXX").string();
-    if (!mkdtemp(name.data()))
+    [[maybe_unused]] static const bool tidy = remove_leftovers(all);
+    static std::atomic<int> count{0};
+    const std::string name = (all / fmt::format("mac-report-{}.partial-{}", count++, process_tag())).string();
+    if (::mkdir(name.c_str(), 0700) != 0)
       throw Error("{}: cannot make a folder for gnuplot ({})", name, std::strerror(errno));
     path_ = name;
   }
@@ -55,6 +60,14 @@ class TemporaryFolder {
   const fs::path& path() const { return path_; }
 
  private:
+  /// Those of programs that were killed.
+  static bool remove_leftovers(const fs::path& folder) {
+    std::error_code ignored;
+    for (const auto& entry : fs::directory_iterator(folder, ignored))
+      if (entry.path().filename().string().starts_with("mac-report-") && is_left_over(entry.path()))
+        fs::remove_all(entry.path(), ignored);
+    return true;
+  }
   fs::path path_;
 };
 

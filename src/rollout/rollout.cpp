@@ -328,6 +328,7 @@ void rollout(const ClosureModel& model, const DataFile& data, const std::string&
   if (model.precision()) file.set_attribute("/", "precision", std::string(to_string(*model.precision())));
   if (!options.self_contained) write_data_reference(file, path, data);
   if (const ResolvedRange* range = data.training_range()) write_training_range(file, *range);
+  SecondsPerStep times;
   {
     Progress progress(fmt::format("rolling out {}", model.name()), steps_of(tasks), options.quiet);
     for (const SplitTask& task : tasks) {
@@ -338,12 +339,14 @@ void rollout(const ClosureModel& model, const DataFile& data, const std::string&
                  [&](std::size_t first, std::size_t count, const GroupResult& result) {
                    writer.write(task.split, first, count, result);
                  });
+      times[task.split.name()] = writer.seconds_per_step();
     }
   }
   if (options.validation > 0 && data.has("validation"))
     write_validation(file, validation_error(model, data, tasks, options));
   file.close();
   target.commit();
+  if (options.time_steps) write_step_times(path, times);
 }
 
 }  // namespace mac

@@ -4,10 +4,13 @@
 #include <filesystem>
 #include <limits>
 #include <mac/error.hpp>
+#include <nlohmann/json.hpp>
 
 #include "data/provenance.hpp"
 #include "data/split_group.hpp"
+#include "io/atomic_file.hpp"
 #include "io/content_hash.hpp"
+#include "io/input_file.hpp"
 
 namespace mac {
 
@@ -28,6 +31,8 @@ constexpr const char* training_range_name = "/training_range";
 std::string in_split(const std::string& split, const char* name) {
   return fmt::format("/{}/{}", split, name);
 }
+
+fs::path times_file(const std::string& rollout) { return fs::path(rollout).replace_extension(".times.json"); }
 
 h5::Dataset create_first_series(h5::File& file, const DataSplit& split, const System& system,
                                 std::size_t trajectories, const std::vector<double>& time) {
@@ -61,16 +66,13 @@ RolloutSplitWriter::RolloutSplitWriter(h5::File& file, const DataSplit& split, c
   }
   if (memory_size)
     memory_ = file.create_dataset(in_split(split.name(), "memory"), {trajectories, *memory_size});
-  if (options.time_steps)
-    seconds_per_step_ = file.create_dataset(in_split(split.name(), "seconds_per_step"), {times_});
 }
 
 void RolloutSplitWriter::write(const DataSplit& split, std::size_t first, std::size_t count,
                                const GroupResult& result) {
   blow_up_time_.write({first}, {count}, result.blow_up_time.data());
   if (memory_ && *memory_size_ > 0) memory_->write({first, 0}, {count, *memory_size_}, result.memory.data());
-  if (seconds_per_step_ && first == 0)
-    seconds_per_step_->write({0}, {times_}, result.seconds_per_step.data());
+  if (first == 0) seconds_per_step_ = result.seconds_per_step;
 
   // One trajectory after the other, whatever the group: the order of writes decides where chunks lie.
   for (std::size_t i = first; i < first + count; ++i) {
@@ -80,6 +82,23 @@ void RolloutSplitWriter::write(const DataSplit& split, std::size_t first, std::s
     const Truth truth = read_truth(split, i, first_in_data_, times_);
     true_resolved_->write({i, 0, 0}, {1, times_, d_}, truth.resolved.data());
     true_closure_->write({i, 0, 0}, {1, times_, c_}, truth.closure.data());
+  }
+}
+
+void write_step_times(const std::string& rollout, const SecondsPerStep& times) {
+  const nlohmann::json json{{"rollout", hash_file(rollout)}, {"seconds_per_step", times}};
+  write_file_atomically(times_file(rollout), json.dump() + "\n");
+}
+
+SecondsPerStep read_step_times(const std::string& rollout) {
+  const fs::path path = times_file(rollout);
+  if (!fs::exists(path)) return {};
+  try {
+    const auto json = nlohmann::json::parse(read_file(path));
+    if (json.at("rollout") != hash_file(rollout)) return {};
+    return json.at("seconds_per_step");
+  } catch (const nlohmann::json::exception& error) {
+    throw Error("{}: does not hold the times of a rollout: {}", path.string(), error.what());
   }
 }
 
@@ -178,7 +197,10 @@ std::size_t RolloutReader::trajectories(const std::string& split) const {
 
 std::vector<double> RolloutReader::seconds_per_step(const std::string& split) const {
   const std::string name = in_split(split, "seconds_per_step");
-  return file_.has(name) ? file_.dataset(name).read_all() : std::vector<double>();
+  if (file_.has(name)) return file_.dataset(name).read_all();  // as earlier versions wrote them
+  const SecondsPerStep times = read_step_times(path());
+  const auto found = times.find(split);
+  return found == times.end() ? std::vector<double>() : found->second;
 }
 
 std::vector<double> RolloutReader::read_rows(const std::string& split, const std::string& name,
@@ -199,6 +221,7 @@ RolloutSplit RolloutReader::read(const std::string& name, std::size_t first, std
   split.time = file_.dataset(in_split(name, "time")).read_all();
   const std::size_t n = split.labels.size(), times = split.time.size();
   if (n == 0) throw Error("{}: /{} holds no trajectory", path(), name);
+  check_times(path(), name, split.time, header_.experiment.data.closure_step());
   if (first >= n) throw Error("{}: /{} has no trajectory {}", path(), name, first);
   split.blow_up_time = open_series(file_, name, "blow_up_time", {n}).read_all();
   count = std::min(count, n - first);

@@ -26,14 +26,24 @@ class RolloutSplitWriter {
 
   /// Trajectories first, first+1, ...
   void write(const DataSplit& split, std::size_t first, std::size_t count, const GroupResult& result);
+  /// Of the first group.
+  const std::vector<double>& seconds_per_step() const { return seconds_per_step_; }
 
  private:
   std::size_t times_, first_in_data_, d_, c_;
   std::optional<std::size_t> memory_size_;
   h5::Dataset resolved_, closure_, blow_up_time_;
   std::optional<h5::Dataset> true_resolved_, true_closure_;
-  std::optional<h5::Dataset> memory_, seconds_per_step_;
+  std::optional<h5::Dataset> memory_;
+  std::vector<double> seconds_per_step_;
 };
+
+/// Wall times lie beside the rollout, which is the same bytes whenever it is made: ROLLOUT.times.json,
+/// {"rollout": content of the file, "seconds_per_step": {"test": [...]}}.
+using SecondsPerStep = std::map<std::string, std::vector<double>>;  // by split, one number a time
+void write_step_times(const std::string& rollout, const SecondsPerStep& times);
+/// None where there are none, or only those of an earlier rollout.
+SecondsPerStep read_step_times(const std::string& rollout);
 
 /// The rollout file at `path` refers to the data, from its own folder.
 void write_data_reference(h5::File& file, const std::string& path, const DataFile& data);

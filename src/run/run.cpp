@@ -156,6 +156,7 @@ class Study {
   std::optional<Output> missing(const std::string& stage, const std::string& file,
                                 std::vector<std::string> inputs) {
     inputs.insert(inputs.begin(), {stage, version()});
+    if (options_.portable && stage == "train") inputs.emplace_back("portable");
     Output wanted{stage, file, hash_parts(inputs)};
     if (forced(stage) || !manifest_.is_valid(file, wanted.hash)) return wanted;
     ++kept_;

@@ -215,8 +215,9 @@ TEST_F(CommandLine, LeavesTheOldFileAndNoHalfFileWhenTheDiskIsFull) {
   write_bytes(file("larger.toml"), larger);
   // A limit on the size of a file is a full disk to the program; the signal is ignored as on a real one.
   for (const char* threads : {"1", "4"}) {
-    const ProgramResult result = mac(std::string("generate @/larger.toml -o @/data.h5 --threads ") + threads,
-                                     "trap '' XFSZ; ulimit -f 512;");
+    const ProgramResult result =
+        mac(std::string("generate @/larger.toml -o @/data.h5 --quiet --threads ") + threads,
+            "trap '' XFSZ; ulimit -f 512;");
     EXPECT_EQ(result.exit_code, 1);
     EXPECT_NE(result.output.find("data.h5: "), std::string::npos) << result.output;
     EXPECT_NE(result.output.find("File too large"), std::string::npos) << result.output;

@@ -1,5 +1,6 @@
 // The n-th system call on a file goes wrong, for every n: a command ends with success and the right bytes, or
-// with a failure, one sentence, and what was there before. Nothing in between, nothing silent.
+// with a failure, one sentence, and what was there before. Nothing in between, nothing silent. Each test prints
+// its row of the table: for every command how often it failed as it should, and how often it got over it.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
@@ -14,6 +15,7 @@ namespace fs = std::filesystem;
 using test::CommandLine;
 using test::ProgramResult;
 using test::read_bytes;
+using test::run_command;
 using test::write_bytes;
 
 struct Fault {
@@ -32,76 +34,208 @@ const std::string tiny_study =
     "[[models]]\nname = \"mac\"\nkind = \"mamba\"\nd_model = 4\nblocks = 1\nd_state = 2\n"
     "[training]\nsteps = 2\nbatch = 2\nselect = \"last\"\n";
 
-class FaultyFiles : public CommandLine, public ::testing::WithParamInterface<Fault> {
- protected:
-  FaultyFiles() {
-    write_bytes(file("study.toml"), tiny_study);
-    EXPECT_EQ(mac("generate @/study.toml -o @/data.h5 --quiet").exit_code, 0);
-    EXPECT_EQ(mac("train @/study.toml --data @/data.h5 -o @/mac.safetensors --quiet").exit_code, 0);
-    EXPECT_EQ(mac("rollout markov --data @/data.h5 -o @/markov.h5 --quiet").exit_code, 0);
-  }
-
-  /// The command with the n-th call gone wrong; nothing where it makes fewer.
-  std::optional<ProgramResult> run(const Command& command, const Fault& fault, int n) {
-    fs::remove_all(file("out"));
-    fs::create_directory(file("out"));
-    fs::remove(file("mark"));
-    const std::string under = std::string(fault.call) == "read" ? folder_.path().string() : file("out");
-    ProgramResult result =
-        mac(command.arguments,
-            fmt::format("LD_PRELOAD={} MAC_FAIL_CALL={} MAC_FAIL_HOW={} MAC_FAIL_NUMBER={} MAC_FAIL_UNDER={} "
-                        "MAC_FAIL_MARK={}",
-                        MAC_FAIL_LIBRARY, fault.call, fault.how, n, under, file("mark")));
-    if (!fs::exists(file("mark"))) return std::nullopt;
-    return result;
-  }
-};
-
 constexpr Command commands[] = {
     {"generate", "generate @/study.toml -o @/out/data.h5 --quiet --threads 1", "out/data.h5"},
     {"train", "train @/study.toml --data @/data.h5 -o @/out/mac.safetensors --quiet --threads 1",
      "out/mac.safetensors"},
     {"rollout", "rollout @/mac.safetensors --data @/data.h5 -o @/out/mac.h5 --quiet --threads 1",
      "out/mac.h5"},
+    {"predict", "predict @/mac.safetensors --input @/data.h5 -o @/out/mac.h5 --quiet --threads 1",
+     "out/mac.h5"},
     {"evaluate", "evaluate @/markov.h5 --json @/out/metrics.json", "out/metrics.json"},
     {"export", "export @/mac.safetensors -o @/out/step.onnx", "out/step.onnx"},
 };
+constexpr Command run_all = {"run", "run @/study.toml -o @/out --quiet --threads 1", "out/metrics.json"};
 
-TEST_P(FaultyFiles, AreNeverTakenForWholeOnes) {
-  const Fault fault = GetParam();
-  for (const Command& command : commands) {
-    fs::create_directory(file("out"));
-    ASSERT_EQ(mac(command.arguments).exit_code, 0);
-    const std::string right = read_bytes(file(command.output));
+class Faults : public CommandLine {
+ protected:
+  Faults() {
+    write_bytes(file("study.toml"), tiny_study);
+    EXPECT_EQ(mac("generate @/study.toml -o @/data.h5 --quiet").exit_code, 0);
+    EXPECT_EQ(mac("train @/study.toml --data @/data.h5 -o @/mac.safetensors --quiet").exit_code, 0);
+    EXPECT_EQ(mac("rollout markov --data @/data.h5 -o @/markov.h5 --quiet").exit_code, 0);
+  }
+
+  void empty_out() const {
     fs::remove_all(file("out"));
-    int n = 1;
-    for (;; ++n) {
+    fs::create_directory(file("out"));
+  }
+
+  std::string right_output(const Command& command) const {
+    empty_out();
+    EXPECT_EQ(mac(command.arguments).exit_code, 0) << command.name;
+    return read_bytes(file(command.output));
+  }
+
+  /// The environment in which the n-th call goes wrong.
+  std::string with(const Fault& fault, int n, const std::string& under) const {
+    return fmt::format(
+        "LD_PRELOAD={} MAC_FAIL_CALL={} MAC_FAIL_HOW={} MAC_FAIL_NUMBER={} MAC_FAIL_UNDER={} "
+        "MAC_FAIL_MARK={}",
+        MAC_FAIL_LIBRARY, fault.call, fault.how, n, under, file("mark"));
+  }
+
+  /// The command with the n-th call gone wrong; nothing where it makes fewer.
+  std::optional<ProgramResult> run(const Command& command, const Fault& fault, int n) {
+    empty_out();
+    fs::remove(file("mark"));
+    const std::string under = std::string(fault.call) == "read" ? folder_.path().string() : file("out");
+    ProgramResult result = mac(command.arguments, with(fault, n, under));
+    if (!fs::exists(file("mark"))) return std::nullopt;
+    return result;
+  }
+
+  /// Whether it got over it; else it must have failed as a failure should.
+  bool is_sound(const Command& command, const ProgramResult& result, const std::string& right,
+                const std::string& what) const {
+    if (result.exit_code == 0) {
+      EXPECT_EQ(read_bytes(file(command.output)) == right, true) << what;
+      return true;
+    }
+    EXPECT_EQ(result.exit_code, 1) << what;
+    EXPECT_TRUE(result.output.starts_with("mac: ") || result.output.find("\nmac: ") != std::string::npos)
+        << what;
+    if (command.name != run_all.name) {
+      EXPECT_FALSE(fs::exists(file(command.output))) << what;
+    }
+    for (const auto& entry : fs::recursive_directory_iterator(file("out"))) {
+      const std::string name = entry.path().string();
+      EXPECT_EQ(name.find(".partial-"), std::string::npos) << what;
+      EXPECT_FALSE(name.ends_with(".lock")) << what;
+    }
+    return false;
+  }
+
+  std::string row(const Command& command, const Fault& fault) {
+    const std::string right = right_output(command);
+    int failed = 0, succeeded = 0;
+    for (int n = 1;; ++n) {
       const auto result = run(command, fault, n);
       if (!result) break;
       const std::string what = fmt::format("{}: call {} of {} gives {}:\n{}", command.name, n, fault.call,
                                            fault.how, result->output);
-      if (result->exit_code == 0) {
-        EXPECT_EQ(read_bytes(file(command.output)) == right, true) << what;
-      } else {
-        EXPECT_EQ(result->exit_code, 1) << what;
-        EXPECT_TRUE(result->output.starts_with("mac: ") ||
-                    result->output.find("\nmac: ") != std::string::npos)
-            << what;
-        EXPECT_FALSE(fs::exists(file(command.output))) << what;
-        for (const auto& entry : fs::directory_iterator(file("out")))
-          EXPECT_EQ(entry.path().string().find(".partial-"), std::string::npos) << what;
-      }
+      (is_sound(command, *result, right, what) ? succeeded : failed) += 1;
     }
-    EXPECT_GT(n, 1) << command.name << " makes no call of " << fault.call << " that could fail";
+    EXPECT_GT(failed + succeeded, 0) << command.name << " makes no call of " << fault.call
+                                     << " that could fail";
+    return fmt::format("  {} {}+{}", command.name, failed, succeeded);
   }
+
+  static void print(const std::string& fault, const std::string& row) {
+    fmt::print("{:<14} failed+got over it:{}\n", fault, row);
+  }
+};
+
+class FaultyFiles : public Faults, public ::testing::WithParamInterface<Fault> {};
+
+TEST_P(FaultyFiles, AreNeverTakenForWholeOnes) {
+  std::string cells;
+  for (const Command& command : commands) cells += row(command, GetParam());
+  print(fmt::format("{} {}", GetParam().call, GetParam().how), cells);
 }
 
-INSTANTIATE_TEST_SUITE_P(
-    Calls, FaultyFiles,
-    ::testing::Values(Fault{"write", "ENOSPC"}, Fault{"write", "EIO"}, Fault{"write", "EINTR"},
-                      Fault{"write", "short"}, Fault{"fsync", "EIO"}, Fault{"rename", "EIO"},
-                      Fault{"close", "EIO"}, Fault{"read", "EIO"}, Fault{"read", "short"}),
-    [](const auto& fault) { return fmt::format("{}_{}", fault.param.call, fault.param.how); });
+constexpr Fault file_faults[] = {{"write", "ENOSPC"}, {"write", "EIO"}, {"write", "EINTR"},
+                                 {"write", "short"},  {"fsync", "EIO"}, {"rename", "EIO"},
+                                 {"close", "EIO"},    {"read", "EIO"},  {"read", "short"}};
+const auto fault_name = [](const auto& fault) {
+  return fmt::format("{}_{}", fault.param.call, fault.param.how);
+};
+INSTANTIATE_TEST_SUITE_P(Calls, FaultyFiles, ::testing::ValuesIn(file_faults), fault_name);
+
+class LongFaultyRuns : public FaultyFiles {};
+TEST_P(LongFaultyRuns, AreNeverTakenForWholeOnes) {
+  print(fmt::format("{} {}", GetParam().call, GetParam().how), row(run_all, GetParam()));
+}
+INSTANTIATE_TEST_SUITE_P(Calls, LongFaultyRuns, ::testing::ValuesIn(file_faults), fault_name);
+
+// HDF5 itself ends the program without memory in some places, by a signal or with 255: loud, with nothing under
+// the output's name, and the next command tidies up. Memory may also fail when the output is there, for a verdict.
+TEST_F(Faults, OfMemoryAreNeverSilent) {
+  std::string cells;
+  for (const Command& command : commands) {
+    const std::string right = right_output(command);
+    int failed = 0, succeeded = 0, ended = 0;
+    for (int n = 1;; n += 1 + n / 3) {
+      const auto result = run(command, {"malloc", "ENOMEM"}, n);
+      if (!result) break;
+      const std::string what = fmt::format("{}: allocation {} fails:\n{}", command.name, n, result->output);
+      if (fs::exists(file(command.output))) {
+        EXPECT_TRUE(read_bytes(file(command.output)) == right) << what;
+      } else {
+        EXPECT_NE(result->exit_code, 0) << what;
+      }
+      if (result->exit_code >= 128) {
+        ++ended;
+        EXPECT_EQ(result->output.find("terminate called"), std::string::npos) << what;
+        EXPECT_FALSE(fs::exists(file(command.output))) << what;
+        continue;
+      }
+      if (result->exit_code != 0) {
+        EXPECT_NE(result->output.find("mac: "), std::string::npos) << what;
+      }
+      (result->exit_code == 0 ? succeeded : failed) += 1;
+    }
+    EXPECT_GT(failed, 3 * ended) << command.name;
+    cells += fmt::format("  {} {}+{}, ended by HDF5 {}", command.name, failed, succeeded, ended);
+  }
+  print("malloc ENOMEM", cells);
+}
+
+TEST_F(Faults, OfALimitOnTheSizeOfFilesAreFailuresLikeOthers) {
+  std::string cells;
+  for (const Command& command : commands) {
+    const std::string right = right_output(command);
+    int failed = 0;
+    for (int blocks = 0;; ++blocks) {
+      empty_out();
+      const ProgramResult result = mac(command.arguments, fmt::format("ulimit -f {};", blocks));
+      const std::string what = fmt::format("{} within {} blocks:\n{}", command.name, blocks, result.output);
+      if (is_sound(command, result, right, what)) break;
+      ++failed;
+    }
+    cells += fmt::format("  {} {}+1", command.name, failed);
+  }
+  print("RLIMIT_FSIZE", cells);
+}
+
+/// Programs in other languages on a network that cannot be read to its end.
+TEST_F(Faults, OfReadingReachTheProgramAroundTheRuntime) {
+  write_bytes(file("input"), std::string(12 * sizeof(double), '\0'));
+  const std::string arguments =
+      fmt::format("{} {} {} 2 1", file("mac.safetensors"), file("input"), file("closures"));
+  const std::string python =
+      "/usr/bin/python3 -c 'import mac, sys; mac.load(sys.argv[1])' " + file("mac.safetensors");
+  const bool has_python =
+      run_command("PYTHONPATH=" MAC_BUILD_FOLDER "/python /usr/bin/python3 -c 'import mac' 2>&1").exit_code ==
+      0;
+  std::vector<std::pair<std::string, std::string>> programs{
+      {"C", MAC_BUILD_FOLDER "/tests/programs/steps_c " + arguments}};
+  if (const std::string fortran = MAC_BUILD_FOLDER "/tests/programs/steps_fortran"; fs::exists(fortran))
+    programs.emplace_back("Fortran", fortran + " " + arguments + " double");
+  if (has_python) programs.emplace_back("Python", "PYTHONPATH=" MAC_BUILD_FOLDER "/python " + python);
+  std::string cells;
+  for (const auto& [language, program] : programs) {
+    int failed = 0, succeeded = 0;
+    for (int n = 1;; ++n) {
+      fs::remove(file("mark"));
+      const ProgramResult result =
+          run_command(with({"read", "EIO"}, n, file("mac.safetensors")) + " " + program + " 2>&1");
+      if (!fs::exists(file("mark"))) {
+        EXPECT_EQ(result.exit_code, 0) << language << "\n" << result.output;
+        break;
+      }
+      (result.exit_code == 0 ? succeeded : failed) += 1;
+      EXPECT_NE(result.exit_code, 0) << language << ", read " << n << "\n" << result.output;
+      EXPECT_LT(result.exit_code, 128) << language << ", read " << n << "\n" << result.output;
+      EXPECT_NE(result.output.find("mac.safetensors: cannot be read"), std::string::npos)
+          << language << ", read " << n << "\n"
+          << result.output;
+    }
+    EXPECT_GT(failed, 0) << language;
+    cells += fmt::format("  {} {}+{}", language, failed, succeeded);
+  }
+  print("read EIO", cells);
+}
 
 }  // namespace
 }  // namespace mac

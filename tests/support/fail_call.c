@@ -1,8 +1,9 @@
 /* A library to preload (LD_PRELOAD): the n-th call of a function on a regular file goes wrong, once.
  *
- *   MAC_FAIL_CALL   write (pwrite as well), read (pread as well), fsync, rename or close
+ *   MAC_FAIL_CALL   write (pwrite as well), read (pread as well), fsync, rename, close, or
+ *                   malloc (calloc as well; those of 256 bytes and more, whatever the folder)
  *   MAC_FAIL_NUMBER which one, from 1
- *   MAC_FAIL_HOW    ENOSPC, EIO, EINTR, or short: half of the bytes
+ *   MAC_FAIL_HOW    ENOSPC, EIO, EINTR, ENOMEM, or short: half of the bytes
  *   MAC_FAIL_UNDER  only files below this folder count
  *   MAC_FAIL_MARK   this file is made when it happens
  */
@@ -18,6 +19,7 @@
 #include <unistd.h>
 
 static atomic_long calls;
+static _Thread_local int marking; /* what is called here is not counted */
 
 static int is_below(const char* path) {
   const char* folder = getenv("MAC_FAIL_UNDER");
@@ -37,11 +39,14 @@ static int counts(int fd) {
 static int is_due(const char* call) {
   const char *wanted = getenv("MAC_FAIL_CALL"), *number = getenv("MAC_FAIL_NUMBER");
   if (!wanted || !number || strcmp(wanted, call) != 0) return 0;
+  if (marking) return 0;
   if (atomic_fetch_add(&calls, 1) + 1 != atol(number)) return 0;
   const char* mark = getenv("MAC_FAIL_MARK");
   if (mark) {
+    marking = 1;
     int (*real_close)(int) = (int (*)(int))dlsym(RTLD_NEXT, "close");
     real_close(open(mark, O_CREAT | O_WRONLY, 0600));
+    marking = 0;
   }
   return 1;
 }
@@ -85,4 +90,21 @@ int close(int fd) {
 int rename(const char* from, const char* to) {
   int (*real)(const char*, const char*) = (int (*)(const char*, const char*))dlsym(RTLD_NEXT, "rename");
   return is_below(to) && is_due("rename") ? fail() : real(from, to);
+}
+
+/* Not by dlsym, which allocates itself. */
+extern void* __libc_malloc(size_t size);
+extern void* __libc_calloc(size_t count, size_t size);
+enum { least_counted = 256 };
+
+void* malloc(size_t size) {
+  if (size < least_counted || !is_due("malloc")) return __libc_malloc(size);
+  errno = ENOMEM;
+  return NULL;
+}
+
+void* calloc(size_t count, size_t size) {
+  if (count * size < least_counted || !is_due("malloc")) return __libc_calloc(count, size);
+  errno = ENOMEM;
+  return NULL;
 }

@@ -1,0 +1,31 @@
+// Memory that is not there becomes a sentence with the size that was asked for.
+#include <cstdio>
+#include <cstdlib>
+#include <new>
+
+namespace mac::cli {
+
+namespace {
+
+class OutOfMemory final : public std::bad_alloc {
+ public:
+  explicit OutOfMemory(std::size_t bytes) {
+    std::snprintf(text_, sizeof text_, "there is not enough memory: %.3g MB were asked for at once",
+                  static_cast<double>(bytes) / 1e6);
+  }
+  const char* what() const noexcept override { return text_; }
+
+ private:
+  char text_[96];  // no memory for more
+};
+
+}  // namespace
+}  // namespace mac::cli
+
+// The others, of arrays and without exceptions, end here by the standard.
+void* operator new(std::size_t bytes) {
+  if (void* const memory = std::malloc(bytes > 0 ? bytes : 1)) return memory;
+  throw mac::cli::OutOfMemory(bytes);
+}
+void operator delete(void* memory) noexcept { std::free(memory); }
+void operator delete(void* memory, std::size_t) noexcept { std::free(memory); }
