@@ -34,7 +34,7 @@ double history_of(const std::string& model) {
 
 /// Of a network that reads no past before it runs.
 std::optional<std::string> need_of_history(const std::string& model, const DataFile& data) {
-  if (is_baseline(model) || history_of(model) > 0) return std::nullopt;
+  if (!std::filesystem::exists(model) || is_baseline(model) || history_of(model) > 0) return std::nullopt;
   for (const char* split : {"validation", "test", "train"})
     if (data.has(split))
       return history_warning(
