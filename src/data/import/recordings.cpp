@@ -81,7 +81,7 @@ Recordings::Recordings(const std::vector<std::string>& files, const ImportPlan& 
 
 void Recordings::open(const std::string& path, const std::string& group, Part part) {
   Input file{
-      open_foreign(path, group), group.empty() ? path : path + ", " + group, {}, std::nullopt, nullptr};
+      open_foreign(path, group), group.empty() ? path : path + ", " + group, {}, std::nullopt, nullptr, 0, 0};
   if (file.file->arrays().empty())
     throw Error(
         "{}: holds no array of numbers{}", file.where,
@@ -124,7 +124,9 @@ void Recordings::open(const std::string& path, const std::string& group, Part pa
     throw Error("{}: has {} times, unlike {}", file.where, has_times_ ? "no" : "", files_.front().where);
   }
   files_.push_back(std::move(file));
+  files_.back().first_trajectory = trajectories_.size();
   add_trajectories(files_.back(), part);
+  files_.back().trajectories = trajectories_.size() - files_.back().first_trajectory;
   turn(files_.back());
 }
 
@@ -290,11 +292,9 @@ void Recordings::add_indexed(const Input& file, std::size_t rows, Part part) {
 
 std::string Recordings::label(std::size_t trajectory) const {
   const Trajectory& of = trajectories_[trajectory];
-  const bool alone = std::ranges::count(trajectories_, of.file, &Trajectory::file) == 1;
-  if (alone) return files_[of.file].where;
-  std::size_t number = 0;
-  for (std::size_t i = 0; i < trajectory; ++i) number += trajectories_[i].file == of.file ? 1 : 0;
-  return fmt::format("{}, trajectory {}", files_[of.file].where, number + 1);
+  const Input& file = files_[of.file];
+  if (file.trajectories == 1) return file.where;
+  return fmt::format("{}, trajectory {}", file.where, trajectory - file.first_trajectory + 1);
 }
 
 void Recordings::read_source(const Trajectory& trajectory, const Input& file, const Source& source,

@@ -52,6 +52,7 @@ class Recordings {
     std::optional<Source> time;
     std::unique_ptr<ByteWindow>
         turned;  // rows (trajectory, time, width) of a file that has times before trajectories
+    std::size_t first_trajectory, trajectories;  // where its own are among all, and how many
   };
   struct Trajectory {
     std::size_t file = 0, index = 0, first = 0, rows = 0;
