@@ -8,6 +8,7 @@
 #include <mac/model.hpp>
 #include <mac/open_model.hpp>
 #include <mac/progress.hpp>
+#include <nlohmann/json.hpp>
 
 #include "evaluation/history_need.hpp"
 #include "rollout/rollout_file.hpp"
@@ -30,6 +31,14 @@ double history_of(const std::string& model) {
   const auto training = network.provenance.find("training");
   if (training == network.provenance.end()) return 0;
   return ConfigTable::parse(training->second, model).number_or("history", 0);
+}
+
+/// What recipe = "auto" wrote into a network; empty: nothing.
+std::string search_of(const std::string& model) {
+  if (is_baseline(model)) return {};
+  const Model network = load_model(model);
+  const auto search = network.provenance.find("search");
+  return search == network.provenance.end() ? std::string() : search->second;
 }
 
 /// Of a network that reads no past before it runs.
@@ -82,6 +91,16 @@ std::vector<Verdict> compare_rollout(const std::string& rollout, const DataFile&
 
 }  // namespace
 
+std::string memory_in_trials(const std::string& search) {
+  const auto said = nlohmann::json::parse(search, nullptr, false);
+  if (!said.is_object() || !said.contains("memoryless") || !said["memoryless"].is_object()) return {};
+  const auto &without = said["memoryless"]["error"], &with = said["memoryless"]["with_memory"];
+  if (without.is_null()) return "; without memory the network could not be trained";
+  const double factor = without.get<double>() / with.get<double>();
+  return fmt::format("; {:.3g} times {} in a short trial than without memory",
+                     factor < 1 ? 1 / factor : factor, factor < 1 ? "worse" : "better");
+}
+
 std::vector<Verdict> judge_training(const std::string& model, const DataFile& data, int threads) {
   try {
     std::vector<Verdict> verdicts = data.experiment().system->has_equations()
@@ -90,6 +109,8 @@ std::vector<Verdict> judge_training(const std::string& model, const DataFile& da
                                                "there are no equations, so there is no comparison with no "
                                                "closure; what the loss along true "
                                                "trajectories says of a free run shows only in your solver");
+    if (!verdicts.empty() && !verdicts.front().comparisons.empty())
+      verdicts.front().sentence += memory_in_trials(search_of(model));
     if (!verdicts.empty())
       if (auto warning = need_of_history(model, data))
         verdicts.front().warnings.push_back(std::move(*warning));
