@@ -107,7 +107,7 @@ def fit(problem: Problem, kind: str, folder: Path, arguments: argparse.Namespace
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--problems", default=",".join(PROBLEMS), help="names, with commas")
-    parser.add_argument("--kinds", default="mamba,gru", help="networks, with commas")
+    parser.add_argument("--kinds", default="mamba,gru,mlp", help="networks, with commas")
     parser.add_argument("--steps", type=int, default=4000, help="of a whole training")
     parser.add_argument("--budget", default=None, help='for each network, as in "10min"')
     parser.add_argument("--threads", type=int, default=0)

@@ -7,6 +7,7 @@
 #include <mac/model.hpp>
 #include <mac/open_model.hpp>
 #include <mac/progress.hpp>
+#include <nlohmann/json.hpp>
 
 #include "evaluation/history_need.hpp"
 #include "rollout/rollout_file.hpp"
@@ -31,9 +32,17 @@ double history_of(const std::string& model) {
   return ConfigTable::parse(training->second, model).number_or("history", 0);
 }
 
+/// What recipe = "auto" wrote into a network; empty: nothing.
+std::string search_of(const std::string& model) {
+  if (is_baseline(model)) return {};
+  const Model network = load_model(model);
+  const auto search = network.provenance.find("search");
+  return search == network.provenance.end() ? std::string() : search->second;
+}
+
 /// Of a network that reads no past before it runs.
 std::optional<std::string> need_of_history(const std::string& model, const DataFile& data) {
-  if (is_baseline(model) || history_of(model) > 0) return std::nullopt;
+  if (!std::filesystem::exists(model) || is_baseline(model) || history_of(model) > 0) return std::nullopt;
   for (const char* split : {"validation", "test", "train"})
     if (data.has(split))
       return history_warning(
@@ -81,6 +90,16 @@ std::vector<Verdict> compare_rollout(const std::string& rollout, const DataFile&
 
 }  // namespace
 
+std::string memory_in_trials(const std::string& search) {
+  const auto said = nlohmann::json::parse(search, nullptr, false);
+  if (!said.is_object() || !said.contains("memoryless") || !said["memoryless"].is_object()) return {};
+  const auto &without = said["memoryless"]["error"], &with = said["memoryless"]["with_memory"];
+  if (without.is_null()) return "; without memory the network could not be trained";
+  const double factor = without.get<double>() / with.get<double>();
+  return fmt::format("; {:.3g} times {} in a short trial than without memory",
+                     factor < 1 ? 1 / factor : factor, factor < 1 ? "worse" : "better");
+}
+
 std::vector<Verdict> judge_training(const std::string& model, const DataFile& data, int threads) {
   try {
     std::vector<Verdict> verdicts = data.experiment().system->has_equations()
@@ -89,6 +108,8 @@ std::vector<Verdict> judge_training(const std::string& model, const DataFile& da
                                                "there are no equations, so there is no comparison with no "
                                                "closure; what the loss along true "
                                                "trajectories says of a free run shows only in your solver");
+    if (!verdicts.empty() && !verdicts.front().comparisons.empty())
+      verdicts.front().sentence += memory_in_trials(search_of(model));
     if (!verdicts.empty())
       if (auto warning = need_of_history(model, data))
         verdicts.front().warnings.push_back(std::move(*warning));

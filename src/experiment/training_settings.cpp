@@ -44,6 +44,7 @@ Draft auto_recipe() {
   Draft draft = fast_recipe();
   draft.plan.recipe = "auto";
   draft.plan.validation_beyond = 2;
+  draft.stage.steps = 4000;
   draft.stage.noise = 0.03;
   return draft;
 }

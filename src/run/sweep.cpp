@@ -115,36 +115,46 @@ std::optional<double> number_in(const std::string& text) {
   return value;
 }
 
-/// Errors over the first axis, a curve for each model and combination of the others; where its values are no numbers,
-/// over their positions.
+/// A curve for each model, by x.
+report::Axes axes_of(const SweepAxis& first, bool numbers, const std::vector<const SweepRow*>& rows) {
+  std::map<std::string, std::vector<std::pair<double, double>>> points;
+  double low = HUGE_VAL, high = 0;
+  for (const SweepRow* row : rows) {
+    const auto position = std::ranges::find(first.values, row->values[0]) - first.values.begin();
+    points[row->model].emplace_back(numbers ? *number_in(row->values[0]) : static_cast<double>(position + 1),
+                                    100 * row->error);
+    if (row->error > 0) low = std::min(low, row->error), high = std::max(high, row->error);
+  }
+  report::Axes axes{"relative L2 error, %", high > 10 * low, {}};
+  for (auto& [model, curve] : points) {
+    std::ranges::sort(curve);
+    axes.curves.push_back({model, {}, {}});
+    for (const auto& [x, y] : curve) axes.curves.back().x.push_back(x), axes.curves.back().y.push_back(y);
+  }
+  return axes;
+}
+
+/// Errors over the first axis, a panel for each combination of the others; where its values are no numbers, over their
+/// positions.
 report::Figure figure_of(const std::vector<SweepAxis>& axes, const std::vector<SweepRow>& rows) {
   const SweepAxis& first = axes.front();
-  const bool numbers =
-      std::ranges::all_of(first.values, [](const std::string& v) { return number_in(v).has_value(); });
-  const bool positive =
-      numbers && std::ranges::all_of(first.values, [](const std::string& v) { return *number_in(v) > 0; });
-  report::Axes errors{"relative L2 error", true, {}};
-  std::map<std::string, std::size_t> curves;
+  const auto all = [&](auto&& holds) { return std::ranges::all_of(first.values, holds); };
+  const bool numbers = all([](const std::string& value) { return number_in(value).has_value(); });
+  std::vector<std::pair<std::string, std::vector<const SweepRow*>>> panels;
   for (const SweepRow& row : rows) {
-    std::string name = row.model;
-    for (std::size_t a = 1; a < axes.size(); ++a) name += fmt::format(" {}={}", axes[a].key, row.values[a]);
-    const auto [curve, is_new] = curves.try_emplace(name, errors.curves.size());
-    if (is_new) errors.curves.push_back({name, {}, {}});
-    const auto position = std::ranges::find(first.values, row.values[0]) - first.values.begin();
-    errors.curves[curve->second].x.push_back(numbers ? *number_in(row.values[0])
-                                                     : static_cast<double>(position + 1));
-    errors.curves[curve->second].y.push_back(row.error);
-  }
-  for (report::Curve& curve : errors.curves) {  // by x
-    std::vector<std::pair<double, double>> points;
-    for (std::size_t i = 0; i < curve.x.size(); ++i) points.emplace_back(curve.x[i], curve.y[i]);
-    std::ranges::sort(points);
-    for (std::size_t i = 0; i < points.size(); ++i) std::tie(curve.x[i], curve.y[i]) = points[i];
+    std::string title;
+    for (std::size_t a = 1; a < axes.size(); ++a)
+      title += fmt::format("{}{} = {}", a > 1 ? ", " : "", axes[a].key, row.values[a]);
+    auto panel = std::ranges::find(panels, title, [](const auto& entry) { return entry.first; });
+    if (panel == panels.end()) panel = panels.insert(panels.end(), {title, {}});
+    panel->second.push_back(&row);
   }
   report::Figure figure{"sweep", "Sweep", "Errors of the runs"};
   figure.x_label = numbers ? first.key : fmt::format("{}: {}", first.key, fmt::join(first.values, ", "));
-  figure.log_x = positive && first.values.size() > 1;
-  figure.panels = {{"", {std::move(errors)}}};
+  figure.log_x = numbers && first.values.size() > 2 &&
+                 all([](const std::string& value) { return *number_in(value) > 0; });
+  for (const auto& [title, members] : panels)
+    figure.panels.push_back({title, {axes_of(first, numbers, members)}});
   return figure;
 }
 

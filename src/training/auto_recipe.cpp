@@ -25,6 +25,10 @@ using Clock = std::chrono::steady_clock;
 
 constexpr std::size_t steps_share = 8;  // a trial takes the whole training's steps over this ...
 constexpr std::size_t least_steps = 300, most_steps = 600;  // ... but not fewer or more than these
+constexpr std::size_t longest_window =
+    500;  // times of a training sequence, where trajectories are over twice as long
+constexpr std::size_t window_share = 4;     // the trial of a shorter window, where trajectories have ...
+constexpr std::size_t worth_windows = 200;  // ... so many times
 constexpr double close_second = 2;  // times the best trial's error, up to which the second is trained in full
 constexpr double noise_factor = 3, lr_factor = 2.5;
 constexpr double useful_fit = 0.3;  // largest error of fitted equations that still tell closures apart
@@ -46,6 +50,7 @@ class AutoTraining {
                             plan.network->shape.n_blocks, plan.network->shape.d_state,
                             to_string(plan.network->shape.kind));
     choose_equations();
+    limit_lengths();
   }
 
   TrainingResult run() {
@@ -89,6 +94,17 @@ class AutoTraining {
     search_.equations = "none: there are no reduced equations, and none could be fitted to the data";
   }
 
+  /// Of long trajectories short sequences are learned from and judged by: a rollout of any length says little more
+  /// than one over a few hundred steps, and takes its time.
+  void limit_lengths() {
+    if (!is_open(training(), "window") || data_.split("train").times() <= 2 * longest_window) return;
+    const double dt = experiment_.data.closure_step();
+    const auto past = static_cast<std::size_t>(std::lround(training().history / dt));
+    training().stages.front().window = past + longest_window;
+    if (training().validation_horizon == 0)
+      training().validation_horizon = dt * static_cast<double>(longest_window);
+  }
+
   /// The model, if this very search has written it already.
   std::optional<TrainingResult> finished_model() const {
     if (!options_.resume || !fs::exists(path_) || fs::exists(folder())) return std::nullopt;
@@ -130,7 +146,18 @@ class AutoTraining {
     return std::min(stage().steps, std::clamp(stage().steps / steps_share, least_steps, most_steps));
   }
 
-  TrialSettings planned() const { return {stage().noise, stage().max_lr, 0, false}; }
+  TrialSettings planned() const { return {stage().noise, stage().max_lr, 0, false, 0}; }
+
+  /// Times of a sequence in the trial of shorter ones; 0: they are short enough. After a history a sequence may start
+  /// anywhere; without one it starts from hidden variables that its memory has not seen.
+  std::size_t shorter_window() const {
+    const std::size_t times = stage().window > 0 ? stage().window : data_.split("train").times();
+    const auto past =
+        static_cast<std::size_t>(std::lround(training().history / experiment_.data.closure_step()));
+    return is_open(training(), "window") && times >= past + worth_windows
+               ? past + (times - past) / window_share
+               : 0;
+  }
 
   /// Climbs from the planned noise to the better side, as far as it gets better.
   void try_noise() {
@@ -150,12 +177,19 @@ class AutoTraining {
   /// A stage of rollouts, other learning rates and sizes with the noise that did best.
   void try_others() {
     const TrialSettings from = search_.trials[best()].settings;
-    if (is_open(training(), "loss")) attempt({from.noise, from.max_lr, 0, true}, trial_steps());
+    const auto vary = [&](const auto& change) {
+      TrialSettings settings = from;
+      change(settings);
+      attempt(settings, trial_steps());
+    };
+    if (is_open(training(), "loss")) vary([](TrialSettings& s) { s.rollout = true; });
     if (is_open(training(), "max_lr"))
       for (const double factor : {1 / lr_factor, lr_factor})
-        attempt({from.noise, from.max_lr * factor, 0, false}, trial_steps());
+        vary([&](TrialSettings& s) { s.max_lr *= factor; });
     if (is_open(training(), "size"))
-      for (const int size : {-1, 1}) attempt({from.noise, from.max_lr, size, false}, trial_steps());
+      for (const int size : {-1, 1}) vary([&](TrialSettings& s) { s.size = size; });
+    if (const std::size_t window = shorter_window(); window > 0)
+      vary([&](TrialSettings& s) { s.window = window; });
   }
 
   /// What memory is worth: the best short trial again with a network that has none. It is never chosen.

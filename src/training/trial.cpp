@@ -41,6 +41,7 @@ ModelPlan with_settings(const ModelPlan& plan, const TrialSettings& settings, st
   stage.noise = settings.noise;
   stage.max_lr = settings.max_lr;
   stage.steps = steps;
+  if (settings.window > 0) stage.window = settings.window;
   if (settings.rollout) {
     const auto history = static_cast<std::size_t>(std::lround(training.history / dt));
     StagePlan rollout = stage;
@@ -50,6 +51,7 @@ ModelPlan with_settings(const ModelPlan& plan, const TrialSettings& settings, st
     // Rollouts start where the data do: there the hidden variables are what they are at the start of a
     // rollout. After a history they may start anywhere.
     const std::size_t length = history + rollout.rollout_steps;
+    rollout.window = 0;
     if (history > 0)
       rollout.window = length + 1;
     else
@@ -79,6 +81,7 @@ std::string to_string(const Trial& trial) {
   std::string text = fmt::format("noise {:g}, max_lr {:g}, width {}", trial.settings.noise,
                                  trial.settings.max_lr, trial.shape.d_model);
   if (trial.shape.d_state > 0) text += fmt::format(", state {}", trial.shape.d_state);
+  if (trial.settings.window > 0) text += fmt::format(", window {}", trial.settings.window);
   if (trial.settings.rollout) text += ", then rollouts";
   return text;
 }
@@ -100,6 +103,7 @@ nlohmann::json to_json(const Search& search) {
                       {"d_model", trial.shape.d_model},
                       {"d_state", trial.shape.d_state},
                       {"rollouts", trial.settings.rollout},
+                      {"window", trial.settings.window},
                       {"steps", trial.steps},
                       {"error", std::isfinite(trial.error) ? nlohmann::json(trial.error) : nullptr}});
   const auto if_judged = [&](const auto& value) {

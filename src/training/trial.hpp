@@ -14,8 +14,9 @@ namespace mac {
 struct TrialSettings {
   double noise = 0;
   double max_lr = 0;
-  int size = 0;          // -1: half the width, 0: as planned, 1: twice the width and memory
-  bool rollout = false;  // a second stage of free rollouts over the whole horizon
+  int size = 0;            // -1: half the width, 0: as planned, 1: twice the width and memory
+  bool rollout = false;    // a second stage of free rollouts over the whole horizon
+  std::size_t window = 0;  // times of a training sequence; 0: as planned
   bool operator==(const TrialSettings&) const = default;
 };
 
@@ -34,7 +35,7 @@ ModelPlan with_settings(const ModelPlan& plan, const TrialSettings& settings, st
 /// The same with a network that remembers nothing, of the same width.
 ModelPlan without_memory(ModelPlan plan);
 
-/// Whether the experiment leaves a setting open: "noise", "max_lr", "size", "loss".
+/// Whether the experiment leaves a setting open: "noise", "max_lr", "size", "loss", "window".
 bool is_open(const TrainingPlan& plan, std::string_view setting);
 
 /// "noise 0.05, max_lr 0.004, width 16, state 8"

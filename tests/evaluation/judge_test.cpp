@@ -80,6 +80,17 @@ TEST_F(Judged, ARolloutBesideNoClosure) {
   EXPECT_TRUE(judge_rollout(folder_.file("markov.h5"), *data_, options).empty());
 }
 
+TEST(MemoryInTrials, IsSaidWhereItWasTried) {
+  EXPECT_EQ(memory_in_trials(R"({"memoryless": {"error": 0.6, "with_memory": 0.2}})"),
+            "; 3 times better in a short trial than without memory");
+  EXPECT_EQ(memory_in_trials(R"({"memoryless": {"error": 0.1, "with_memory": 0.2}})"),
+            "; 2 times worse in a short trial than without memory");
+  EXPECT_EQ(memory_in_trials(R"({"memoryless": {"error": null, "with_memory": 0.2}})"),
+            "; without memory the network could not be trained");
+  EXPECT_EQ(memory_in_trials(R"({"memoryless": null})"), "");
+  EXPECT_EQ(memory_in_trials(""), "");
+}
+
 TEST_F(Judged, RecordedDataHaveNoComparison) {
   const Experiment recorded = Experiment::parse(
       "[system]\nname = \"recorded\"\nresolved = [\"x\"]\n[data]\ndt = 0.1\n[data.train]\ntrajectories = 1\n"

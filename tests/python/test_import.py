@@ -197,7 +197,7 @@ def test_gaps_split_fill_or_mask(tmp_path):
 
 
 def test_a_masked_closure_counts_in_no_loss_and_no_metric(tmp_path):
-    """Nonsense at the masked times changes nothing: the model's bytes are the same."""
+    """A single NaN that counted would be the loss, and the mean of a table."""
     y = oscillators()
     holes = y.copy()
     holes[2:6, 50:53] = np.nan

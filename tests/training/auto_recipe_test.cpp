@@ -1,6 +1,7 @@
 // recipe = "auto": what it tries, that it is the same bytes however it is run, and what it says.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <mac/error.hpp>
 #include <nlohmann/json.hpp>
@@ -44,6 +45,17 @@ TEST(AutoRecipe, LeavesWhatTheExperimentSaysAlone) {
   EXPECT_TRUE(is_open(plan, "max_lr"));
 }
 
+TEST(AutoRecipe, ShortensSequencesButNotRollouts) {
+  const RecordedProblem problem;
+  const ModelPlan plan = problem.experiment(quick).models.at(0);
+  const auto stages = with_settings(plan, {0.1, 1e-3, 0, true, 7}, 12, 30, 0.1).network->training.stages;
+  ASSERT_EQ(stages.size(), 2u);
+  EXPECT_EQ(stages[0].window, 7u);
+  EXPECT_EQ(stages[1].window, 0u) << "they start where the data do";
+  EXPECT_TRUE(is_open(plan.network->training, "window"));
+  EXPECT_FALSE(is_open(problem.experiment("[training]\nwindow = 9\n").models.at(0).network->training, "window"));
+}
+
 TEST(AutoRecipe, RefusesSettingsThatItDecidesItself) {
   const RecordedProblem problem;
   for (const std::string training : {"select = 'loss'\n", "[[training.stages]]\nsteps = 3\n"}) {
@@ -81,6 +93,11 @@ TEST(AutoRecipe, SaysInTheModelWhatItTried) {
   EXPECT_EQ(chosen.at("error").get<double>(), result.best_validation);
   const Json& memoryless = said.at("memoryless");
   EXPECT_GT(memoryless.at("error").get<double>(), 0);
+  EXPECT_LT(memoryless.at("error").get<double>(), 1e3) << "a share of the data's size, with lost rollouts at 2";
+  std::vector<double> errors;
+  for (const Json& trial : said.at("trials")) errors.push_back(trial.at("error").get<double>());
+  EXPECT_NE(std::ranges::find(errors, memoryless.at("with_memory").get<double>()), errors.end())
+      << "compared with a trial";
   EXPECT_NE(result.table.find("without memory"), std::string::npos);
   EXPECT_NE(said.at("equations").get<std::string>().find("fitted"), std::string::npos);
   EXPECT_NE(result.table.find("no closure"), std::string::npos);

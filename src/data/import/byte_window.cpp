@@ -1,7 +1,10 @@
 #include "data/import/byte_window.hpp"
 
+#include <unistd.h>
+
 #include <algorithm>
 #include <cerrno>
+#include <cstdlib>
 #include <cstring>
 #include <mac/error.hpp>
 
@@ -12,6 +15,22 @@ namespace {
 constexpr std::size_t window_bytes = 1 << 18;
 
 }  // namespace
+
+OpenFile temporary_file(const std::string& what) {
+  const char* const folder = std::getenv("TMPDIR");
+  std::string path = std::string(folder && *folder ? folder : "/tmp") + "/mac-import-XXXXXX";
+  const int descriptor = mkstemp(path.data());
+  OpenFile file(descriptor < 0 ? nullptr : fdopen(descriptor, "w+b"), std::fclose);
+  if (!file) throw Error("{}: there is no temporary file {} for it: {}", what, path, std::strerror(errno));
+  unlink(path.c_str());
+  return file;
+}
+
+void write_temporary(std::FILE* file, const void* bytes, std::size_t count, const std::string& what) {
+  if (std::fwrite(bytes, 1, count, file) != count)
+    throw Error("{}: the temporary file for it cannot be written: {}; TMPDIR names another folder", what,
+                std::strerror(errno));
+}
 
 ByteWindow::ByteWindow(std::string path) : ByteWindow(path, std::fopen(path.c_str(), "rbe")) {}
 

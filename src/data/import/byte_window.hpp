@@ -8,6 +8,8 @@
 
 namespace mac {
 
+using OpenFile = std::unique_ptr<std::FILE, int (*)(std::FILE*)>;
+
 class ByteWindow {
  public:
   /// Error, naming the file, if it cannot be opened.
@@ -23,9 +25,15 @@ class ByteWindow {
   void fill(std::size_t at);
 
   std::string path_;
-  std::unique_ptr<std::FILE, int (*)(std::FILE*)> file_;
+  OpenFile file_;
   std::size_t size_ = 0, begin_ = 0;
   std::vector<char> window_;
 };
+
+/// A new file without a name, in the folder TMPDIR or /tmp, that goes with its handle; Error, naming `what` it is for, if
+/// there can be none.
+OpenFile temporary_file(const std::string& what);
+/// Throws Error, naming `what` the file is for, where the disk is full.
+void write_temporary(std::FILE* file, const void* bytes, std::size_t count, const std::string& what);
 
 }  // namespace mac

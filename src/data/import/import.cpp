@@ -47,7 +47,7 @@ std::string system_text(const ConfigTable& experiment) {
 class Import {
  public:
   Import(const std::vector<std::string>& files, const ImportPlan& plan, const std::string& output, bool quiet)
-      : plan_(plan), output_(output), quiet_(quiet), recordings_(files, plan) {
+      : plan_(plan), output_(output), quiet_(quiet), recordings_(files, plan, quiet) {
     std::vector<std::string> inputs = files;
     inputs.insert(inputs.end(), plan.validation_files.begin(), plan.validation_files.end());
     inputs.insert(inputs.end(), plan.test_files.begin(), plan.test_files.end());

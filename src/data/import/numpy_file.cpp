@@ -188,8 +188,7 @@ std::vector<Member> members(const std::string& path, ByteWindow& bytes) {
 
 /// The member unpacked into a temporary file, in pieces.
 std::shared_ptr<ByteWindow> unpack(const std::string& where, ByteWindow& bytes, const Member& member) {
-  std::unique_ptr<std::FILE, int (*)(std::FILE*)> file(std::tmpfile(), std::fclose);
-  if (!file) throw Error("{}: there is no temporary file to unpack it into: {}", where, std::strerror(errno));
+  OpenFile file = temporary_file(where);
   z_stream stream{};
   if (inflateInit2(&stream, -MAX_WBITS) != Z_OK) throw Error("{}: cannot be unpacked", where);
   const std::unique_ptr<z_stream, int (*)(z_stream*)> ends(&stream, inflateEnd);
@@ -210,9 +209,7 @@ std::shared_ptr<ByteWindow> unpack(const std::string& where, ByteWindow& bytes, 
     const std::size_t count = out.size() - stream.avail_out;
     written += count;
     if (written > member.size) break;  // a damaged archive must not fill the disk
-    if (std::fwrite(out.data(), 1, count, file.get()) != count)
-      throw Error("{}: the temporary file it is unpacked into cannot be written: {}", where,
-                  std::strerror(errno));
+    write_temporary(file.get(), out.data(), count, where);
   }
   if (written != member.size)
     throw Error("{}: does not unpack to the {} bytes that its archive announces", where, member.size);

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <limits>
 #include <mac/error.hpp>
+#include <mac/progress.hpp>
 #include <set>
 #include <span>
 
@@ -13,7 +14,7 @@ namespace mac {
 
 namespace {
 
-constexpr std::size_t rows_at_once = 4096;
+constexpr std::size_t rows_at_once = 4096, numbers_at_once = 1 << 18;
 const char* const role_names[] = {"trajectory", "time", "variable"};
 
 std::string words(const std::vector<Role>& roles) {
@@ -45,7 +46,8 @@ std::optional<Role> role_of(std::string name, const std::string& time) {
 
 std::vector<std::string> import_axis_roles() { return {"trajectory", "time", "variable"}; }
 
-Recordings::Recordings(const std::vector<std::string>& files, const ImportPlan& plan) : plan_(plan) {
+Recordings::Recordings(const std::vector<std::string>& files, const ImportPlan& plan, bool quiet)
+    : plan_(plan), quiet_(quiet) {
   const auto open_all = [&](const std::vector<std::string>& paths, Part part) {
     for (const std::string& path : paths) {
       if (plan_.group.empty()) {
@@ -78,7 +80,8 @@ Recordings::Recordings(const std::vector<std::string>& files, const ImportPlan& 
 }
 
 void Recordings::open(const std::string& path, const std::string& group, Part part) {
-  OpenFile file{open_foreign(path, group), group.empty() ? path : path + ", " + group, {}, std::nullopt};
+  Input file{
+      open_foreign(path, group), group.empty() ? path : path + ", " + group, {}, std::nullopt, nullptr, 0, 0};
   if (file.file->arrays().empty())
     throw Error(
         "{}: holds no array of numbers{}", file.where,
@@ -121,10 +124,13 @@ void Recordings::open(const std::string& path, const std::string& group, Part pa
     throw Error("{}: has {} times, unlike {}", file.where, has_times_ ? "no" : "", files_.front().where);
   }
   files_.push_back(std::move(file));
+  files_.back().first_trajectory = trajectories_.size();
   add_trajectories(files_.back(), part);
+  files_.back().trajectories = trajectories_.size() - files_.back().first_trajectory;
+  turn(files_.back());
 }
 
-std::size_t Recordings::find(const OpenFile& file, const std::string& name, const char* what) const {
+std::size_t Recordings::find(const Input& file, const std::string& name, const char* what) const {
   const auto& arrays = file.file->arrays();
   const auto found = std::ranges::find(arrays, name, &ForeignArray::name);
   if (found != arrays.end()) return static_cast<std::size_t>(found - arrays.begin());
@@ -139,7 +145,7 @@ std::size_t Recordings::find(const OpenFile& file, const std::string& name, cons
 
 /// The variables' arrays: those named; else, of a table, all columns that are nothing else; else the only array
 /// there is beside the times.
-std::vector<std::string> Recordings::chosen(const OpenFile& file) const {
+std::vector<std::string> Recordings::chosen(const Input& file) const {
   if (!plan_.variables.empty()) return plan_.variables;
   const std::string time = time_name(file);
   std::vector<std::string> names;
@@ -159,7 +165,7 @@ std::vector<std::string> Recordings::chosen(const OpenFile& file) const {
   return names;
 }
 
-std::string Recordings::time_name(const OpenFile& file) const {
+std::string Recordings::time_name(const Input& file) const {
   if (!plan_.time.empty()) return plan_.time;
   if (plan_.dt > 0) return {};
   for (const char* usual : {"time", "t", "Time", "T"})
@@ -169,7 +175,7 @@ std::string Recordings::time_name(const OpenFile& file) const {
   return {};
 }
 
-std::vector<Role> Recordings::given_roles(const OpenFile& file, const ForeignArray& array) const {
+std::vector<Role> Recordings::given_roles(const Input& file, const ForeignArray& array) const {
   std::vector<Role> roles;
   const auto role_named = [&](const std::string& name) {
     const auto at = std::ranges::find(role_names, name);
@@ -201,7 +207,7 @@ std::vector<Role> Recordings::given_roles(const OpenFile& file, const ForeignArr
   return roles;
 }
 
-Recordings::Source Recordings::source(const OpenFile& file, std::size_t index, std::size_t arrays) const {
+Recordings::Source Recordings::source(const Input& file, std::size_t index, std::size_t arrays) const {
   const ForeignArray& array = file.file->arrays()[index];
   const std::size_t rank = array.dims.size();
   Source found{index, {}};
@@ -234,7 +240,7 @@ Recordings::Source Recordings::source(const OpenFile& file, std::size_t index, s
   return found;
 }
 
-void Recordings::add_trajectories(const OpenFile& file, Part part) {
+void Recordings::add_trajectories(const Input& file, Part part) {
   const auto extent = [&](const Source& source, Role role) -> std::size_t {
     const auto axis = axis_of(source.roles, role);
     return axis ? array(file, source).dims[*axis] : 1;
@@ -258,7 +264,7 @@ void Recordings::add_trajectories(const OpenFile& file, Part part) {
 }
 
 /// Rows whose number of the trajectory is the same and that lie together are one.
-void Recordings::add_indexed(const OpenFile& file, std::size_t rows, Part part) {
+void Recordings::add_indexed(const Input& file, std::size_t rows, Part part) {
   const std::size_t index = find(file, plan_.trajectory, "trajectory");
   if (file.file->arrays()[index].dims != Extents{rows} || array(file, file.sources.front()).dims.size() > 2)
     throw UsageError("{}: {} should have a number for each of the {} rows, its shape is {}", file.where,
@@ -286,14 +292,12 @@ void Recordings::add_indexed(const OpenFile& file, std::size_t rows, Part part) 
 
 std::string Recordings::label(std::size_t trajectory) const {
   const Trajectory& of = trajectories_[trajectory];
-  const bool alone = std::ranges::count(trajectories_, of.file, &Trajectory::file) == 1;
-  if (alone) return files_[of.file].where;
-  std::size_t number = 0;
-  for (std::size_t i = 0; i < trajectory; ++i) number += trajectories_[i].file == of.file ? 1 : 0;
-  return fmt::format("{}, trajectory {}", files_[of.file].where, number + 1);
+  const Input& file = files_[of.file];
+  if (file.trajectories == 1) return file.where;
+  return fmt::format("{}, trajectory {}", file.where, trajectory - file.first_trajectory + 1);
 }
 
-void Recordings::read_source(const Trajectory& trajectory, const OpenFile& file, const Source& source,
+void Recordings::read_source(const Trajectory& trajectory, const Input& file, const Source& source,
                              std::size_t first, std::size_t count, double* out, std::size_t stride) const {
   const std::size_t rank = source.roles.size();
   Extents start(rank), size(rank);
@@ -313,14 +317,70 @@ void Recordings::read_source(const Trajectory& trajectory, const OpenFile& file,
       out[t * stride + v] = time_first ? block[t * source.width + v] : block[v * count + t];
 }
 
+/// A file that has times before trajectories, as time loops write them, would be read from end to end for each
+/// trajectory. It is read once, a block of times of all trajectories after the other, into a temporary file.
+void Recordings::turn(Input& file) const {
+  std::size_t count = 1, rows = 0;
+  bool needed = false;
+  for (const Source& source : file.sources) {
+    const auto trajectory = axis_of(source.roles, Role::trajectory);
+    const std::size_t time = *axis_of(source.roles, Role::time);
+    rows = array(file, source).dims[time];
+    if (trajectory) count = array(file, source).dims[*trajectory];
+    needed = needed || (trajectory && time < *trajectory && count > 1);
+  }
+  if (!needed) return;
+  const std::string turned = "turning " + file.where;
+  OpenFile target = temporary_file(turned);
+  const std::size_t block = std::clamp<std::size_t>(numbers_at_once / (count * width_), 1, rows);
+  std::vector<double> out(count * block * width_), in;
+  Progress progress(turned, rows, quiet_);
+  for (std::size_t first = 0; first < rows; first += block) {
+    throw_if_interrupted();
+    const std::size_t times = std::min(block, rows - first);
+    std::size_t column = 0;
+    for (const Source& source : file.sources) {
+      const std::size_t rank = source.roles.size();
+      Extents start(rank, 0), size(rank), stride(rank);
+      for (std::size_t axis = 0; axis < rank; ++axis) {
+        const Role role = source.roles[axis];
+        if (role == Role::time) start[axis] = first;
+        size[axis] = role == Role::trajectory ? count : role == Role::time ? times : source.width;
+        stride[axis] = role == Role::trajectory ? times * width_ : role == Role::time ? width_ : 1;
+      }
+      in.resize(count * times * source.width);
+      file.file->read(source.array, start, size, in.data());
+      Extents index(rank, 0);
+      for (const double value : in) {
+        std::size_t to = column;
+        for (std::size_t axis = 0; axis < rank; ++axis) to += index[axis] * stride[axis];
+        out[to] = value;
+        for (std::size_t axis = rank; axis-- > 0 && ++index[axis] == size[axis];) index[axis] = 0;
+      }
+      column += source.width;
+    }
+    for (std::size_t i = 0; i < count; ++i) {
+      fseeko(target.get(), static_cast<off_t>((i * rows + first) * width_ * sizeof(double)), SEEK_SET);
+      write_temporary(target.get(), out.data() + i * times * width_, times * width_ * sizeof(double), turned);
+    }
+    progress.advance(times);
+  }
+  std::fflush(target.get());
+  file.turned = std::make_unique<ByteWindow>(turned, target.release());
+}
+
 void Recordings::read(std::size_t trajectory, std::size_t first, std::size_t count, double* out) const {
   const Trajectory& of = trajectories_[trajectory];
-  const OpenFile& file = files_[of.file];
+  const Input& file = files_[of.file];
   std::size_t column = 0;
-  for (const Source& source : file.sources) {
-    read_source(of, file, source, first, count, out + column, width_);
-    column += source.width;
-  }
+  if (file.turned)
+    file.turned->read((of.index * of.rows + first) * width_ * sizeof(double), count * width_ * sizeof(double),
+                      out);
+  else
+    for (const Source& source : file.sources) {
+      read_source(of, file, source, first, count, out + column, width_);
+      column += source.width;
+    }
   for (double& value : std::span(out, count * width_))
     if (std::ranges::find(plan_.missing, value) != plan_.missing.end())
       value = std::numeric_limits<double>::quiet_NaN();
@@ -328,20 +388,20 @@ void Recordings::read(std::size_t trajectory, std::size_t first, std::size_t cou
 
 void Recordings::read_times(std::size_t trajectory, std::size_t first, std::size_t count, double* out) const {
   const Trajectory& of = trajectories_[trajectory];
-  const OpenFile& file = files_[of.file];
+  const Input& file = files_[of.file];
   if (file.time) return read_source(of, file, *file.time, first, count, out, 1);
   for (std::size_t i = 0; i < count; ++i) out[i] = plan_.dt * static_cast<double>(first + i);
 }
 
 void Recordings::check_axes() const {
-  for (const OpenFile& file : files_)
+  for (const Input& file : files_)
     for (const Source& source : file.sources)
       if (source.guessed) check_axes(file, source);
 }
 
 /// Along time, neighbours are alike; along trajectories they are not. Where that is the other way round, the axes
 /// were guessed wrong.
-void Recordings::check_axes(const OpenFile& file, const Source& source) const {
+void Recordings::check_axes(const Input& file, const Source& source) const {
   const ForeignArray& from = array(file, source);
   Extents size;
   for (const std::size_t n : from.dims) size.push_back(std::min<std::size_t>(n, 48));

@@ -5,6 +5,7 @@
 #include <mac/import.hpp>
 #include <optional>
 
+#include "data/import/byte_window.hpp"
 #include "data/import/foreign_file.hpp"
 
 namespace mac {
@@ -14,7 +15,7 @@ enum class Part { all, validation, test };  // what a file was given for
 
 class Recordings {
  public:
-  Recordings(const std::vector<std::string>& files, const ImportPlan& plan);
+  Recordings(const std::vector<std::string>& files, const ImportPlan& plan, bool quiet);
 
   const std::vector<std::string>& names() const { return names_; }  // resolved variables
   const std::vector<std::string>& units() const { return units_; }
@@ -44,11 +45,14 @@ class Recordings {
     std::size_t width = 1;  // variables it holds
     bool guessed = false;
   };
-  struct OpenFile {
+  struct Input {
     std::unique_ptr<ForeignFile> file;
     std::string where;  // "runs.h5" or "runs.h5, run3"
     std::vector<Source> sources;
     std::optional<Source> time;
+    std::unique_ptr<ByteWindow>
+        turned;  // rows (trajectory, time, width) of a file that has times before trajectories
+    std::size_t first_trajectory, trajectories;  // where its own are among all, and how many
   };
   struct Trajectory {
     std::size_t file = 0, index = 0, first = 0, rows = 0;
@@ -56,22 +60,24 @@ class Recordings {
   };
 
   void open(const std::string& path, const std::string& group, Part part);
-  const ForeignArray& array(const OpenFile& file, const Source& source) const {
+  const ForeignArray& array(const Input& file, const Source& source) const {
     return file.file->arrays()[source.array];
   }
-  std::size_t find(const OpenFile& file, const std::string& name, const char* what) const;
-  std::vector<std::string> chosen(const OpenFile& file) const;
-  Source source(const OpenFile& file, std::size_t index, std::size_t arrays) const;
-  std::vector<Role> given_roles(const OpenFile& file, const ForeignArray& array) const;
-  std::string time_name(const OpenFile& file) const;
-  void add_trajectories(const OpenFile& file, Part part);
-  void add_indexed(const OpenFile& file, std::size_t rows, Part part);
-  void read_source(const Trajectory& trajectory, const OpenFile& file, const Source& source,
-                   std::size_t first, std::size_t count, double* out, std::size_t stride) const;
-  void check_axes(const OpenFile& file, const Source& source) const;
+  std::size_t find(const Input& file, const std::string& name, const char* what) const;
+  std::vector<std::string> chosen(const Input& file) const;
+  Source source(const Input& file, std::size_t index, std::size_t arrays) const;
+  std::vector<Role> given_roles(const Input& file, const ForeignArray& array) const;
+  std::string time_name(const Input& file) const;
+  void add_trajectories(const Input& file, Part part);
+  void add_indexed(const Input& file, std::size_t rows, Part part);
+  void read_source(const Trajectory& trajectory, const Input& file, const Source& source, std::size_t first,
+                   std::size_t count, double* out, std::size_t stride) const;
+  void check_axes(const Input& file, const Source& source) const;
+  void turn(Input& file) const;
 
   ImportPlan plan_;
-  std::vector<OpenFile> files_;
+  bool quiet_;
+  std::vector<Input> files_;
   std::vector<Trajectory> trajectories_;
   std::vector<std::string> names_, units_;
   std::string time_unit_ = "1";

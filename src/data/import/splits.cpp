@@ -6,6 +6,7 @@
 #include <mac/random.hpp>
 #include <map>
 #include <numeric>
+#include <set>
 
 namespace mac {
 
@@ -57,12 +58,12 @@ std::vector<std::size_t> deal(const Recordings& recordings, const ImportPlan& pl
   for (const auto& [a, b] : survey.copies)
     if (recordings.part(a) == recordings.part(b)) groups.join(a, b);
   std::vector<std::size_t> heads;
+  std::set<std::size_t> known;
   for (const Segment& segment : survey.segments) {
     const std::size_t i = segment.trajectory;
     if (recordings.part(i) == Part::validation) split[i] = validation;
     if (recordings.part(i) == Part::test) split[i] = test;
-    if (recordings.part(i) == Part::all && std::ranges::find(heads, groups.of(i)) == heads.end())
-      heads.push_back(groups.of(i));
+    if (recordings.part(i) == Part::all && known.insert(groups.of(i)).second) heads.push_back(groups.of(i));
   }
   RandomStream random(plan.seed, Purpose::train_data, 0);
   for (std::size_t i = heads.size(); i > 1; --i) std::swap(heads[i - 1], heads[random.below(i)]);

@@ -46,13 +46,15 @@ class SeenStates {
   void add(std::size_t trajectory, const double* state, std::size_t size) {
     const std::uint64_t hash = content_hash(std::as_bytes(std::span(state, size)), 0);
     if ((hash & mask_) != 0) return;
-    const auto [entry, is_new] = first_.try_emplace(hash, trajectory);
+    const auto [entry, is_new] = seen_.try_emplace(hash, Visits{trajectory, trajectory});
+    Visits& visits = entry->second;
     if (is_new) {
       ++kept_[trajectory];
-      if (first_.size() > most_hashes) thin();
-    } else if (entry->second != trajectory) {
-      ++equal_[{entry->second, trajectory}];
+      if (seen_.size() > most_hashes) thin();
+    } else if (visits.last != trajectory) {  // a state of rest counts once a trajectory
+      ++equal_[{visits.first, trajectory}];
       ++kept_[trajectory];
+      visits.last = trajectory;
     }
   }
 
@@ -69,8 +71,8 @@ class SeenStates {
   void thin() {
     mask_ = mask_ << 1 | 1;
     kept_.clear();
-    std::erase_if(first_, [&](const auto& entry) { return (entry.first & mask_) != 0; });
-    for (const auto& [hash, trajectory] : first_) ++kept_[trajectory];
+    std::erase_if(seen_, [&](const auto& entry) { return (entry.first & mask_) != 0; });
+    for (const auto& [hash, visits] : seen_) ++kept_[visits.first];
     for (auto& [pair, count] : equal_) {
       count /= 2;
       kept_[pair.second] += count;
@@ -78,7 +80,10 @@ class SeenStates {
   }
 
   std::uint64_t mask_ = 0;
-  std::unordered_map<std::uint64_t, std::size_t> first_;
+  struct Visits {
+    std::size_t first, last;  // trajectories
+  };
+  std::unordered_map<std::uint64_t, Visits> seen_;
   std::map<std::pair<std::size_t, std::size_t>, std::size_t> equal_;
   std::map<std::size_t, std::size_t> kept_;
 };
