@@ -53,9 +53,16 @@ struct Dual {
   MAC_HOST_DEVICE Dual& operator+=(const Dual& b) { return *this = *this + b; }
   MAC_HOST_DEVICE Dual& operator-=(const Dual& b) { return *this = *this - b; }
   MAC_HOST_DEVICE Dual& operator*=(const Dual& b) { return *this = *this * b; }
+  MAC_HOST_DEVICE Dual& operator/=(const Dual& b) { return *this = *this / b; }
+  MAC_HOST_DEVICE friend Dual operator+(const Dual& a) { return a; }
 
-  MAC_HOST_DEVICE friend Dual sin(const Dual& a) { return a.chain(std::sin(a.value), std::cos(a.value)); }
-  MAC_HOST_DEVICE friend Dual cos(const Dual& a) { return a.chain(std::cos(a.value), -std::sin(a.value)); }
+  // Values decide: a branch is differentiated as the branch that is taken.
+  MAC_HOST_DEVICE friend bool operator==(const Dual& a, const Dual& b) { return a.value == b.value; }
+  MAC_HOST_DEVICE friend bool operator!=(const Dual& a, const Dual& b) { return a.value != b.value; }
+  MAC_HOST_DEVICE friend bool operator<(const Dual& a, const Dual& b) { return a.value < b.value; }
+  MAC_HOST_DEVICE friend bool operator<=(const Dual& a, const Dual& b) { return a.value <= b.value; }
+  MAC_HOST_DEVICE friend bool operator>(const Dual& a, const Dual& b) { return a.value > b.value; }
+  MAC_HOST_DEVICE friend bool operator>=(const Dual& a, const Dual& b) { return a.value >= b.value; }
 };
 
 /// Calls column(j, derivatives) with df/dy_j (m numbers) for every j of the n inputs of f; rhs(y, f) is the
@@ -86,3 +93,5 @@ void add_vjp(std::size_t n, const double* y, const double* adjoint, double* grad
 }
 
 }  // namespace mac
+
+#include <mac/dual_math.hpp>  // sin, exp, pow, ...

@@ -4,7 +4,8 @@
   BASELINE(wilks)               \
   BASELINE(polynomial)          \
   BASELINE(linear_memory)       \
-  BASELINE(cubic_memory)
+  BASELINE(cubic_memory)        \
+  BASELINE(regression)
 
 namespace mac {
 

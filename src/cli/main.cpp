@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cstdio>
+#include <cstdlib>
 #include <exception>
 #include <mac/error.hpp>
 #include <mac/progress.hpp>
@@ -12,6 +13,7 @@
 #include "base/nearest.hpp"
 #include "base/standard_streams.hpp"
 #include "cli/commands.hpp"
+#include "systems/plugin.hpp"
 
 namespace mac::cli {
 
@@ -40,6 +42,16 @@ int run(int argc, char** argv) {
   CLI::App program{"MAC learns the missing part of a reduced-order model.", "mac"};
   program.set_version_flag("--version", [] { return version_text(); });
   program.require_subcommand(1);
+  program
+      .add_option_function<std::vector<std::string>>(
+          "--plugin",
+          [](const std::vector<std::string>& paths) {
+            for (const std::string& path : paths) load_plugin(path);
+          },
+          "Shared library with a system of one's own; may be repeated (also $MAC_PLUGINS)")
+      ->expected(1)
+      ->take_all()
+      ->type_name("FILE");
   program.footer(
       "A study from start to end, and the same step by step:\n"
       "  mac run experiments/burgers.toml -o runs/burgers\n"
@@ -75,6 +87,7 @@ int run(int argc, char** argv) {
   watch_interrupts();
   try {
     check_command(program, argc, argv);
+    if (const char* plugins = std::getenv("MAC_PLUGINS")) load_plugins(plugins);
     const int exit_code = parse(program, argc, argv);
     finish_output();
     return exit_code;

@@ -40,7 +40,7 @@ class Described final : public System {
   [[noreturn]] void refuse() const {
     throw UsageError(
         "the equations of the system \"{}\" are not known to this program: its files can be evaluated, "
-        "reported and predicted on, not simulated, trained on or rolled out",
+        "reported and predicted on; to simulate, train or roll it out, load what has them (mac --plugin)",
         is_.name);
   }
 

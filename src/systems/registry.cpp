@@ -3,10 +3,12 @@
 #include <mac/config.hpp>
 #include <mac/error.hpp>
 #include <mac/system.hpp>
+#include <filesystem>
 #include <mutex>
 
 #include "systems/described.hpp"
 #include "systems/equations/equation_system.hpp"
+#include "systems/plugin.hpp"
 #include "systems/reduced_equations.hpp"
 
 #define MAC_SYSTEMS(SYSTEM) \
@@ -101,6 +103,8 @@ void check_symmetries(const System& system) {
 
 std::unique_ptr<System> make_system(const ConfigTable& table) {
   if (is_text(table)) return make_equations(table, nullptr);
+  if (table.has("plugin"))
+    load_plugin((std::filesystem::path(table.file()).parent_path() / table.string("plugin")).string());
   return checked(factory_of(table.choice("name", system_names()))(table));
 }
 

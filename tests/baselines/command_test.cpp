@@ -56,7 +56,7 @@ TEST(BaselinePlan, CoversTheSplitsThatAreRolledOut) {
 TEST(BaselinePlan, IsOfAKindInTheRegistry) {
   std::string names;
   for (const BaselineKind& kind : baseline_kinds()) names += ", " + kind.name;
-  EXPECT_EQ(names, ", wilks, polynomial, linear_memory, cubic_memory");
+  EXPECT_EQ(names, ", wilks, polynomial, linear_memory, cubic_memory, regression");
   const std::string head = burgers.substr(0, burgers.find("[[models]]"));
   EXPECT_NE(complaint(head + "[[models]]\nkind = 'wilk'\n").find(names + "; did you mean \"wilks\""),
             std::string::npos)

@@ -304,6 +304,16 @@ TEST(Equations, BeginWhereTheExperimentSays) {
   EXPECT_THROW(test::initial(*system, "s = 'uniform(2, 1)'"), UsageError);
 }
 
+TEST(Equations, OfTheDoublePendulumConserveItsEnergyWithoutFriction) {
+  const auto table = ConfigTable::read(std::string(MAC_EXPERIMENTS) + "/equations/double_pendulum.toml");
+  std::string text = table.text();
+  text.replace(text.find("c = 0.05"), 8, "c = 0");
+  const auto system = make_system(ConfigTable::parse(text, "pendulum").table("system"));
+  const auto energy = [&](const std::vector<double>& z) { return system->diagnostics(z).front().value; };
+  const std::vector<double> start{1.2, 0.3, -0.7, 0.5};
+  EXPECT_NEAR(energy(test::advance(*system, start, 0.001, 5000)), energy(start), 1e-9);
+}
+
 TEST(Equations, AreGeneratedAndReadBackFromTheFileAlone) {
   const test::ScratchFolder folder;
   const Experiment experiment = Experiment::parse(

@@ -95,6 +95,18 @@ class System:
     @property
     def closure_targets(self) -> list[int]: ...
 
+def text_system(text: str, file: str) -> System: ...
+def function_system(
+    name: str,
+    full: Any,
+    reduced: Any,
+    sample: Any,
+    resolved: list[str],
+    size: int,
+    targets: list[int],
+    warmup_steps: int,
+) -> System: ...
+
 class Experiment:
     @staticmethod
     def read(path: str) -> Experiment: ...

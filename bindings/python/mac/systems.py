@@ -1,11 +1,11 @@
-"""The built-in systems and the experiments that describe studies of them."""
+"""Systems, built-in or one's own, and the experiments that describe studies of them."""
 
 from __future__ import annotations
 
 import json
 import os
 from pathlib import Path
-from typing import Any, Union
+from typing import Any, Callable, Optional, Sequence, Union
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -41,20 +41,94 @@ def system_names() -> list[str]:
     return _mac.system_names()
 
 
-class System:
-    """A built-in system: its variables and its reduced right-hand side.
+def _system_table(text: str, source: str) -> dict[str, Any]:
+    """The [system] table of TOML text, or all of it."""
+    try:
+        import tomllib
+    except ImportError as error:  # before Python 3.11
+        raise UsageError("mac.System.from_equations needs Python 3.11 or later") from error
+    try:
+        root = tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        raise UsageError(f"{source}: not valid TOML: {error}") from error
+    table = root.get("system", root)
+    if not isinstance(table, dict):
+        raise UsageError(f"{source}: system is a {type(table).__name__}, expected a table")
+    return table
 
-    mac.System("burgers", viscosity=0.1) takes the parameters of an experiment's [system] table.
+
+class System:
+    """A system: its variables and its reduced right-hand side.
+
+    mac.System("burgers", viscosity=0.1) is a built-in one, with the parameters of an experiment's [system] table;
+    System.from_equations and System.from_functions make others. mac.Experiment(text, system=system) is a study of it.
     """
 
+    _table: Optional[dict[str, Any]] = None  # what [system] says in an experiment
+
     def __init__(self, name: str, **parameters: Any) -> None:
-        self._system = _mac.System(toml_lines({"name": name, **parameters}))
+        self._table = {"name": name, **parameters}
+        self._system = _mac.System(toml_lines(self._table))
+
+    @classmethod
+    def from_equations(cls, source: Union[str, os.PathLike[str]]) -> System:
+        """A system whose equations are text (docs/your-system.md).
+
+        source: the path of an experiment, whose [system] it is, or TOML text: that table, or its keys alone.
+        """
+        text, name = (source, "equations") if isinstance(source, str) and "\n" in source else (None, str(source))
+        if text is None:
+            try:
+                text = Path(source).read_text(encoding="utf-8")
+            except OSError as error:
+                raise UsageError(f"{name}: cannot be read: {error.strerror}") from error
+        table = _system_table(text, name)
+        if table.get("kind") != "equations":
+            raise UsageError(f'{name}: kind is {table.get("kind")!r}, expected "equations"')
+        system = cls._wrap(_mac.text_system(text, name))
+        system._table = table
+        return system
+
+    @classmethod
+    def from_functions(
+        cls,
+        name: str,
+        *,
+        full: Callable[[NDArray[np.float64]], ArrayLike],
+        reduced: Callable[[NDArray[np.float64]], ArrayLike],
+        sample: Callable[[np.random.Generator], ArrayLike],
+        resolved: Sequence[str],
+        size: int,
+        targets: Optional[Sequence[int]] = None,
+        warmup_steps: int = 0,
+    ) -> System:
+        """A system whose equations are NumPy functions, known by its name for the rest of the process.
+
+        full(z) are the rates of full states z (columns, size), whose first variables are the resolved ones;
+        reduced(y) those of y (columns, resolved) without closure; sample(rng) is a random initial state (size,).
+        targets: the resolved equations that have a closure, all by default.
+        """
+        names = list(resolved)
+        chosen = list(range(len(names))) if targets is None else [int(target) for target in targets]
+        if any(target < 0 for target in chosen):
+            raise UsageError(f"targets is {chosen}, expected whole numbers from 0 on")
+        if warmup_steps < 0 or size < 0:
+            raise UsageError("size and warmup_steps are whole numbers from 0 on")
+        system = cls._wrap(_mac.function_system(name, full, reduced, sample, names, size, chosen, warmup_steps))
+        system._table = {"name": name}
+        return system
 
     @classmethod
     def _wrap(cls, system: _mac.System) -> System:
         wrapped = cls.__new__(cls)
         wrapped._system = system
         return wrapped
+
+    def _in_experiment(self, text: str) -> str:
+        """The text of an experiment that lacks its [system]."""
+        if self._table is None:
+            raise UsageError("the system is part of an experiment already")
+        return f"system = {toml_value(self._table)}\n{text}"
 
     @property
     def name(self) -> str:
@@ -87,9 +161,9 @@ class System:
 class Experiment:
     """A study as an experiment file describes it (docs/experiments.md)."""
 
-    def __init__(self, text: str, name: str = "experiment") -> None:
-        """From TOML text; `name` stands for the file in messages."""
-        self._experiment = _mac.Experiment.parse(text, name)
+    def __init__(self, text: str, name: str = "experiment", *, system: Optional[System] = None) -> None:
+        """From TOML text, with `system` if it has no [system] of its own; `name` stands for the file in messages."""
+        self._experiment = _mac.Experiment.parse(system._in_experiment(text) if system else text, name)
 
     @classmethod
     def read(cls, path: Union[str, os.PathLike[str]]) -> Experiment:

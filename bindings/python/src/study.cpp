@@ -17,6 +17,7 @@
 #include <nlohmann/json.hpp>
 
 #include "closure.hpp"
+#include "function_system.hpp"
 #include "module.hpp"
 #include "python_rhs.hpp"
 
@@ -28,6 +29,16 @@ namespace {
 
 PySystem make_named_system(const std::string& toml) {
   const ConfigTable table = ConfigTable::parse(toml, "System");
+  PySystem system{make_system(table)};
+  system.parameters = system_parameters(table);
+  table.reject_unknown_keys();
+  return system;
+}
+
+/// The [system] table of an experiment, or a text that is one.
+PySystem make_text_system(const std::string& text, const std::string& file) {
+  const ConfigTable root = ConfigTable::parse(text, file);
+  const ConfigTable table = root.has("system") ? root.table("system") : root;
   PySystem system{make_system(table)};
   system.parameters = system_parameters(table);
   table.reject_unknown_keys();
@@ -59,6 +70,10 @@ void bind_system(py::module_& module) {
       .def_property_readonly("closure_names", [](const PySystem& s) { return s.system->closure_names(); })
       .def_property_readonly("closure_targets", &closure_targets)
       .def("reduced_rhs", &reduced_rhs, py::arg("y"));
+  module.def("text_system", &make_text_system, py::arg("text"), py::arg("file"));
+  module.def("function_system", &make_function_system, py::arg("name"), py::arg("full"), py::arg("reduced"),
+             py::arg("sample"), py::arg("resolved"), py::arg("size"), py::arg("targets"),
+             py::arg("warmup_steps"));
   module.def("system_names", &system_names);
   module.def(
       "other_parameters",

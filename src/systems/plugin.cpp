@@ -1,0 +1,294 @@
+#include "systems/plugin.hpp"
+
+#include <dlfcn.h>
+#include <mac/plugin.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <filesystem>
+#include <mac/config.hpp>
+#include <mac/error.hpp>
+#include <mac/random.hpp>
+#include <mac/rk4_solver.hpp>
+#include <mutex>
+#include <set>
+
+namespace mac {
+
+namespace {
+
+constexpr double difference_step = 6e-6;  // about the cube root of double's rounding
+
+/// A library's functions and what it says of its system.
+struct Library {
+  std::string path;
+  decltype(&mac_full_rhs) full = nullptr;
+  decltype(&mac_reduced_rhs) reduced = nullptr;
+  decltype(&mac_sample) sample = nullptr;
+  decltype(&mac_reduced_vjp) vjp = nullptr;  // may be missing
+
+  std::string name, time_unit;
+  std::vector<std::string> resolved_names, closure_names, parameter_names;
+  std::vector<std::size_t> targets;
+  std::vector<double> defaults;
+  std::size_t size = 0, random = 0, warmup_steps = 0;
+};
+
+/// grad += (dR^/dy)^T adjoint: the library's own, or by central differences.
+void add_vjp(const Library& library, const double* p, const double* y, const double* adjoint, double* grad,
+             bool by_differences) {
+  const std::size_t d = library.resolved_names.size();
+  if (library.vjp && !by_differences) {
+    std::vector<double> gradient(d);
+    library.vjp(p, y, adjoint, gradient.data());
+    for (std::size_t k = 0; k < d; ++k) grad[k] += gradient[k];
+    return;
+  }
+  std::vector<double> at(y, y + d), above(d), below(d);
+  for (std::size_t k = 0; k < d; ++k) {
+    const double step = difference_step * (1 + std::abs(y[k]));
+    at[k] = y[k] + step;
+    library.reduced(p, at.data(), above.data());
+    at[k] = y[k] - step;
+    library.reduced(p, at.data(), below.data());
+    at[k] = y[k];
+    for (std::size_t i = 0; i < d; ++i) grad[k] += adjoint[i] * (above[i] - below[i]) / (2 * step);
+  }
+}
+
+class PluginSystem final : public System {
+ public:
+  PluginSystem(std::shared_ptr<const Library> library, const ConfigTable& table) : is_(std::move(library)) {
+    table.has("plugin");  // where the library is
+    for (std::size_t i = 0; i < is_->parameter_names.size(); ++i)
+      p_.push_back(table.number_or(is_->parameter_names[i], is_->defaults[i]));
+  }
+
+  std::string_view name() const override { return is_->name; }
+  std::string_view time_unit() const override { return is_->time_unit; }
+  const std::vector<std::string>& resolved_names() const override { return is_->resolved_names; }
+  const std::vector<std::string>& closure_names() const override { return is_->closure_names; }
+  std::span<const std::size_t> closure_targets() const override { return is_->targets; }
+
+  void reduced_rhs(const double* y, double* dydt) const override { is_->reduced(p_.data(), y, dydt); }
+  void reduced_rhs_vjp(const double* y, const double* adjoint, double* grad_y) const override {
+    add_vjp(*is_, p_.data(), y, adjoint, grad_y, false);
+  }
+
+  std::size_t full_size() const override { return is_->size; }
+  std::size_t warmup_steps() const override { return is_->warmup_steps; }
+  std::unique_ptr<FullSolver> make_solver(double dt) const override {
+    return std::make_unique<Rk4Solver<WithClosure>>(*this, dt, WithClosure{is_, p_, {}});
+  }
+  std::unique_ptr<InitialCondition> initial_condition(const ConfigTable* initial) const override {
+    if (initial) initial->fail("", "this system has one distribution of initial states, its own");
+    return std::make_unique<Sampled>(is_, p_);
+  }
+  std::vector<Diagnostic> diagnostics(std::span<const double>) const override { return {}; }
+
+ private:
+  struct WithClosure {
+    std::shared_ptr<const Library> is;
+    std::vector<double> p, rates;
+
+    void operator()(const double* z, double* rate, double* closure) {
+      rates.resize(is->resolved_names.size());
+      is->full(p.data(), z, rate);
+      is->reduced(p.data(), z, rates.data());
+      for (std::size_t j = 0; j < is->targets.size(); ++j)
+        closure[j] = rate[is->targets[j]] - rates[is->targets[j]];
+    }
+    void resolved(const double* z, double* y) const { std::copy_n(z, is->resolved_names.size(), y); }
+  };
+
+  class Sampled final : public InitialCondition {
+   public:
+    Sampled(std::shared_ptr<const Library> library, std::vector<double> p)
+        : is_(std::move(library)), p_(std::move(p)) {}
+    void sample(std::size_t, RandomStream& random, std::span<double> state) const override {
+      std::vector<double> uniform(is_->random);
+      for (double& number : uniform) number = random.uniform();
+      is_->sample(p_.data(), uniform.data(), state.data());
+    }
+
+   private:
+    std::shared_ptr<const Library> is_;
+    std::vector<double> p_;
+  };
+
+  std::shared_ptr<const Library> is_;
+  std::vector<double> p_;
+};
+
+// ---- loading
+
+template <class Function>
+void find(void* handle, const std::string& path, const char* name, Function& function, bool needed = true) {
+  function = reinterpret_cast<Function>(dlsym(handle, name));
+  if (!function && needed) throw UsageError("{}: is no plug-in: it has no function {}", path, name);
+}
+
+void read_description(const char* text, Library& library) {
+  const ConfigTable table = ConfigTable::parse(text ? text : "", library.path + " (mac_plugin_system)");
+  library.name = table.string("name");
+  library.resolved_names = table.strings("resolved");
+  if (library.resolved_names.empty()) table.fail("resolved", "needs the name of a variable");
+  library.size = static_cast<std::size_t>(
+      table.integer("size", static_cast<std::int64_t>(library.resolved_names.size()), 100'000'000));
+  for (const std::string& target : table.strings_or("targets", library.resolved_names)) {
+    const auto found = std::ranges::find(library.resolved_names, target);
+    if (found == library.resolved_names.end())
+      table.fail("targets", fmt::format("\"{}\" is no resolved variable", target));
+    library.targets.push_back(static_cast<std::size_t>(found - library.resolved_names.begin()));
+    library.closure_names.push_back("C_" + target);
+  }
+  if (library.targets.empty()) table.fail("targets", "needs a variable whose equation has a closure");
+  library.parameter_names = table.strings_or("parameters", {});
+  if (table.has("defaults") || !library.parameter_names.empty())
+    library.defaults = table.numbers("defaults", library.parameter_names.size());
+  library.random = static_cast<std::size_t>(table.integer_or("random", 0, 0, 100'000'000));
+  library.warmup_steps = static_cast<std::size_t>(table.integer_or("warmup_steps", 0, 0, 1'000'000'000));
+  library.time_unit = table.string_or("time_unit", "1");
+  table.reject_unknown_keys();
+}
+
+/// An array with numbers around it that nobody should touch.
+class Guarded {
+ public:
+  explicit Guarded(std::size_t n) : n_(n), numbers_(n + 2 * guard, mark) {}
+  double* data() { return numbers_.data() + guard; }
+  /// What is wrong after a function has filled it.
+  std::string fault(const char* function) const {
+    for (std::size_t i = 0; i < numbers_.size(); ++i) {
+      const bool inside = i >= guard && i < guard + n_;
+      if (!inside && numbers_[i] != mark) return fmt::format("{} writes beyond its {} numbers", function, n_);
+      if (inside && numbers_[i] == mark)
+        return fmt::format("{} does not set number {} of {}", function, i - guard, n_);
+      if (inside && !std::isfinite(numbers_[i]))
+        return fmt::format("{} gives {} for number {}", function, numbers_[i], i - guard);
+    }
+    return "";
+  }
+
+ private:
+  static constexpr std::size_t guard = 64;
+  static constexpr double mark = -7.25e77;
+  std::size_t n_;
+  std::vector<double> numbers_;
+};
+
+/// Calls everything once. `about(function)` is told what comes next; what is wrong, or nothing.
+template <class About>
+std::string try_out(const Library& library, const About& about) {
+  const std::size_t d = library.resolved_names.size();
+  RandomStream random(0, Purpose::diagnosis, 0);
+  std::vector<double> uniform(library.random);
+  for (double& number : uniform) number = random.uniform();
+  const double* const p = library.defaults.data();
+  Guarded z(library.size), rate(library.size), reduced(d), gradient(d);
+  about("mac_sample");
+  library.sample(p, uniform.data(), z.data());
+  if (auto fault = z.fault("mac_sample"); !fault.empty()) return fault;
+  about("mac_full_rhs");
+  library.full(p, z.data(), rate.data());
+  if (auto fault = rate.fault("mac_full_rhs"); !fault.empty()) return fault;
+  about("mac_reduced_rhs");
+  library.reduced(p, z.data(), reduced.data());
+  if (auto fault = reduced.fault("mac_reduced_rhs"); !fault.empty()) return fault;
+  if (!library.vjp) return "";
+  about("mac_reduced_vjp");
+  std::vector<double> adjoint(d), expected(d);
+  for (double& number : adjoint) number = random.normal();
+  library.vjp(p, z.data(), adjoint.data(), gradient.data());
+  if (auto fault = gradient.fault("mac_reduced_vjp"); !fault.empty()) return fault;
+  add_vjp(library, p, z.data(), adjoint.data(), expected.data(), true);
+  double size = 0;
+  for (const double value : expected) size = std::max(size, std::abs(value));
+  for (std::size_t k = 0; k < d; ++k)
+    if (std::abs(gradient.data()[k] - expected[k]) > 1e-4 * (1e-6 + size))
+      return fmt::format(
+          "mac_reduced_vjp is not the derivative of mac_reduced_rhs: for {} it gives {:g}, differences give "
+          "{:g}",
+          library.resolved_names[k], gradient.data()[k], expected[k]);
+  return "";
+}
+
+/// In a process of its own, so that a crash is a sentence.
+void check(const Library& library) {
+  int ends[2];
+  if (pipe(ends) != 0)
+    throw Error("{}: no pipe to try the plug-in out: {}", library.path, std::strerror(errno));
+  const pid_t child = fork();
+  if (child < 0) throw Error("{}: no process to try the plug-in out: {}", library.path, std::strerror(errno));
+  if (child == 0) {
+    const auto tell = [&](char what, const std::string& text) {
+      const std::string line = what + text + "\n";
+      return write(ends[1], line.data(), line.size()) == static_cast<ssize_t>(line.size());
+    };
+    const std::string fault = try_out(library, [&](const char* function) { tell('>', function); });
+    _exit(tell('!', fault) && fault.empty() ? 0 : 1);
+  }
+  close(ends[1]);
+  std::string told;
+  char buffer[512];
+  for (ssize_t n = 0; (n = read(ends[0], buffer, sizeof buffer)) > 0 || (n < 0 && errno == EINTR);)
+    told.append(buffer, static_cast<std::size_t>(std::max<ssize_t>(n, 0)));
+  close(ends[0]);
+  int status = 0;
+  while (waitpid(child, &status, 0) < 0 && errno == EINTR) continue;
+  if (WIFEXITED(status) && WEXITSTATUS(status) == 0) return;
+  if (const std::size_t fault = told.find('!'); WIFEXITED(status) && fault != std::string::npos)
+    throw UsageError("{}: {}", library.path, told.substr(fault + 1, told.find('\n', fault) - fault - 1));
+  const std::size_t last = told.rfind('>');
+  const std::string function =
+      last == std::string::npos ? "a function" : told.substr(last + 1, told.find('\n', last) - last - 1);
+  if (WIFSIGNALED(status))
+    throw UsageError("{}: {} crashes: {}", library.path, function, strsignal(WTERMSIG(status)));
+  throw UsageError("{}: {} ends the program", library.path, function);
+}
+
+}  // namespace
+
+void load_plugin(const std::string& path) {
+  static std::mutex mutex;
+  static std::set<std::string> loaded;
+  const std::lock_guard lock(mutex);
+  std::error_code error;
+  const std::string real = std::filesystem::canonical(path, error).string();
+  if (error) throw UsageError("{}: there is no such plug-in", path);
+  if (loaded.contains(real)) return;
+  void* const handle = dlopen(real.c_str(), RTLD_NOW | RTLD_LOCAL);
+  if (!handle) throw UsageError("{}: cannot be loaded: {}", path, dlerror());
+  auto library = std::make_shared<Library>();
+  library->path = path;
+  decltype(&mac_plugin_version) version = nullptr;
+  decltype(&mac_plugin_system) system = nullptr;
+  find(handle, path, "mac_plugin_version", version);
+  if (version() != MAC_PLUGIN_VERSION)
+    throw UsageError("{}: was made for version {} of plug-ins, this program has {}", path, version(),
+                     MAC_PLUGIN_VERSION);
+  find(handle, path, "mac_plugin_system", system);
+  find(handle, path, "mac_full_rhs", library->full);
+  find(handle, path, "mac_reduced_rhs", library->reduced);
+  find(handle, path, "mac_sample", library->sample);
+  find(handle, path, "mac_reduced_vjp", library->vjp, false);
+  read_description(system(), *library);
+  check(*library);
+  register_system(library->name, [library](const ConfigTable& table) {
+    return std::make_unique<PluginSystem>(library, table);
+  });
+  loaded.insert(real);
+}
+
+void load_plugins(const std::string& list) {
+  for (std::size_t begin = 0; begin <= list.size();) {
+    const std::size_t end = std::min(list.find(':', begin), list.size());
+    if (end > begin) load_plugin(list.substr(begin, end - begin));
+    begin = end + 1;
+  }
+}
+
+}  // namespace mac

@@ -1,0 +1,90 @@
+// Systems in shared libraries: every command, and libraries that are not as they should be.
+#include <gtest/gtest.h>
+
+#include "support/files.hpp"
+#include "support/program.hpp"
+
+namespace mac {
+namespace {
+
+const std::string study = R"toml([system]
+name = "plugged_duffing"
+k = 0.5
+[data]
+dt = 0.01
+stride = 10
+[data.train]
+trajectories = 6
+horizon = 2.0
+[data.validation]
+trajectories = 2
+horizon = 2.0
+[data.test]
+trajectories = 2
+horizon = 2.0
+[[models]]
+name = "mac"
+kind = "gru"
+d_model = 3
+blocks = 1
+[training]
+recipe = "fast"
+batch = 4
+steps = 3
+loss = "rollout"
+rollout_steps = 2
+)toml";
+
+std::string library(const std::string& kind) {
+  return std::string(MAC_PLUGIN_FOLDER) + "/libplugin_" + kind + ".so";
+}
+
+TEST(Plugin, IsASystemForEveryCommand) {
+  const test::ScratchFolder folder;
+  test::write_bytes(folder.file("study.toml"), study);
+  const auto run = test::run_program("--plugin " + library("sound") + " run " + folder.file("study.toml") +
+                                     " -o " + folder.file("run") + " --threads 1 --quiet");
+  EXPECT_EQ(run.exit_code, 0) << run.output;
+  const std::string roll = "rollout markov --data " + folder.file("run/data.h5") + " --quiet -o ";
+  EXPECT_EQ(test::run_program(roll + folder.file("a.h5"), "MAC_PLUGINS=:" + library("sound") + ":").exit_code,
+            0);
+  EXPECT_EQ(test::run_program(roll + folder.file("b.h5")).exit_code, 2);
+  EXPECT_EQ(test::run_program("report " + folder.file("run") + " -o " + folder.file("r.html")).exit_code, 0);
+}
+
+TEST(Plugin, IsFoundBesideTheExperimentThatNamesIt) {
+  const test::ScratchFolder folder;
+  std::filesystem::copy_file(library("sound"), folder.file("libmine.so"));
+  std::string text = study;
+  test::write_bytes(folder.file("study.toml"), text.insert(text.find("k = 0.5"), "plugin = 'libmine.so'\n"));
+  const auto made =
+      test::run_program("generate " + folder.file("study.toml") + " -o " + folder.file("d.h5") + " --quiet");
+  EXPECT_EQ(made.exit_code, 0) << made.output;
+  const auto info = test::run_program("info " + folder.file("d.h5"));
+  EXPECT_NE(info.output.find("plugged_duffing"), std::string::npos);
+}
+
+TEST(Plugin, ThatIsNotAsItShouldBeIsNamed) {
+  const std::pair<const char*, const char*> wrong[] = {
+      {"lies", "mac_reduced_vjp is not the derivative of mac_reduced_rhs"},
+      {"crashes", "mac_full_rhs crashes: Segmentation fault"},
+      {"overruns", "mac_sample writes beyond its 4 numbers"},
+      {"forgets", "mac_sample does not set number 3 of 4"},
+      {"nan", "mac_full_rhs gives nan for number 3"},
+      {"old", "was made for version 0 of plug-ins, this program has 1"}};
+  for (const auto& [kind, sentence] : wrong) {
+    const auto result = test::run_program("--plugin " + library(kind) + " info x.h5");
+    EXPECT_EQ(result.exit_code, 2) << kind;
+    EXPECT_NE(result.output.find("libplugin_" + std::string(kind)), std::string::npos) << result.output;
+    EXPECT_NE(result.output.find(sentence), std::string::npos) << result.output;
+  }
+  const auto missing = test::run_program("--plugin no.so info x.h5");
+  EXPECT_EQ(missing.exit_code, 2);
+  EXPECT_NE(missing.output.find("no.so: there is no such plug-in"), std::string::npos) << missing.output;
+  const auto other = test::run_program("--plugin " + std::string(MAC_EXPERIMENTS) + "/kdv.toml info x.h5");
+  EXPECT_EQ(other.exit_code, 2);
+  EXPECT_NE(other.output.find("cannot be loaded"), std::string::npos) << other.output;
+}
+
+}  // namespace
+}  // namespace mac
