@@ -103,7 +103,7 @@ void gradient(benchmark::State& state, const std::string& kind, double dt) {
   }
 }
 
-#define MAC_COMPARE(what)                                             \
+#define MAC_COMPARE(what)                                           \
   BENCHMARK_CAPTURE(what, lorenz96_built_in, "lorenz96", 0.005);    \
   BENCHMARK_CAPTURE(what, lorenz96_own_system, "own", 0.005);       \
   BENCHMARK_CAPTURE(what, lorenz96_text, "text_lorenz96", 0.005);   \

@@ -44,7 +44,8 @@ MAC_PLUGIN_EXPORT void mac_reduced_rhs(const double* p, const double* y, double*
 /* An initial state from `random` independent numbers, uniform in [0, 1). */
 MAC_PLUGIN_EXPORT void mac_sample(const double* p, const double* uniform, double* z);
 /* May be left out: gradient = (dR^/dy)^T adjoint. Without it, differences are taken. */
-MAC_PLUGIN_EXPORT void mac_reduced_vjp(const double* p, const double* y, const double* adjoint, double* gradient);
+MAC_PLUGIN_EXPORT void mac_reduced_vjp(const double* p, const double* y, const double* adjoint,
+                                       double* gradient);
 
 #ifdef __cplusplus
 }

@@ -228,8 +228,7 @@ SystemDescription description_in(const Node& root) {
         description.closure_names = names_of(tables.at("closure"));
         if (split.at("series").has("physical_l2"))
           description.fourier_modes = description.resolved_names.size() / 2;
-        description.closure_targets =
-            targets_by_name(description.resolved_names, description.closure_names);
+        description.closure_targets = targets_by_name(description.resolved_names, description.closure_names);
         return description;
       }
     }

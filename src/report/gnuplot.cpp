@@ -21,8 +21,8 @@
 #include <regex>
 #include <thread>
 
-#include "io/input_file.hpp"
 #include "io/atomic_file.hpp"
+#include "io/input_file.hpp"
 #include "report/html.hpp"
 #include "report/script.hpp"
 #include "report/style.hpp"

@@ -1,9 +1,9 @@
 // The systems by name. A new one of the library is a file src/systems/NAME.cpp that defines make_NAME, and a
 // line here; a user's own is added by register_system.
+#include <filesystem>
 #include <mac/config.hpp>
 #include <mac/error.hpp>
 #include <mac/system.hpp>
-#include <filesystem>
 #include <mutex>
 
 #include "systems/described.hpp"
