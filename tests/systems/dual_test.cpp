@@ -73,7 +73,7 @@ const Case cases[] = {
 
 TEST(Dual, HasTheDerivativesOfAllFunctions) {
   for (const Case& is : cases)
-    rc::check(is.name, [&] {
+    EXPECT_TRUE(rc::check(is.name, [&] {
       const double x = is.low + (is.high - is.low) * *rc::gen::inRange(0, 1'000'000) / 1e6;
       Dual<2> at(x);
       at.partial[0] = 1;
@@ -84,7 +84,7 @@ TEST(Dual, HasTheDerivativesOfAllFunctions) {
       // Central differences: h^2 f'''/6 and rounding/h.
       RC_ASSERT(std::abs(result.partial[0] - difference) < 1e-6 * (1 + std::abs(difference)));
       RC_ASSERT(std::abs(result.partial[1] + 2 * result.partial[0]) <= 1e-12 * (1 + std::abs(difference)));
-    });
+    }));
 }
 
 TEST(Dual, IsComparedByItsValue) {

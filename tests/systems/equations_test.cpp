@@ -133,7 +133,7 @@ TEST(Equations, HaveGradientsThatAreTheirDerivatives) {
                          "1/(1 + x^2) - x/(x + 1) + q"};
   for (const char* rate : rates) {
     const auto system = with_rate(rate);
-    rc::check(rate, [&] {
+    EXPECT_TRUE(rc::check(rate, [&] {
       const double x = 0.1 + 2.5 * static_cast<double>(*rc::gen::inRange(0, 1'000'000)) / 1e6;
       // Kinks: differences across them are no derivative.
       if (std::abs(x - 1) < 1e-3 || std::abs(x - std::round(x)) < 1e-3) return;
@@ -144,7 +144,7 @@ TEST(Equations, HaveGradientsThatAreTheirDerivatives) {
       system->reduced_rhs_vjp(&x, &adjoint, &gradient);
       // Central differences: h^2 f'''/6 and rounding/h.
       RC_ASSERT(std::abs(gradient - 0.25 - 1.5 * difference) < 1e-6 * (1 + std::abs(difference)));
-    });
+    }));
   }
 }
 
