@@ -109,8 +109,8 @@ TEST_F(CommandLine, HasHelpWithAnExampleForEveryCommand) {
 TEST_F(CommandLine, HasEveryOptionInItsReferencePage) {
   const std::string page = read_bytes(MAC_SOURCE_FOLDER "/docs/cli.md");
   const std::regex option("\n  (?:-[a-z],)?(--[a-z-]+)");
-  for (const char* command : {"generate", "import", "train", "rollout", "evaluate", "report", "run", "sweep", "predict",
-                              "export", "diagnose", "diagnose memory", "info", "bench"}) {
+  for (const char* command : {"generate", "import", "train", "rollout", "evaluate", "report", "run", "sweep",
+                              "predict", "export", "diagnose", "diagnose memory", "info", "bench"}) {
     const std::string help = mac(std::string(command) + " --help").output;
     for (std::sregex_iterator found(help.begin(), help.end(), option), end; found != end; ++found) {
       EXPECT_NE(page.find((*found)[1].str()), std::string::npos) << command << " " << (*found)[1];

@@ -53,7 +53,8 @@ TEST(AutoRecipe, ShortensSequencesButNotRollouts) {
   EXPECT_EQ(stages[0].window, 7u);
   EXPECT_EQ(stages[1].window, 0u) << "they start where the data do";
   EXPECT_TRUE(is_open(plan.network->training, "window"));
-  EXPECT_FALSE(is_open(problem.experiment("[training]\nwindow = 9\n").models.at(0).network->training, "window"));
+  EXPECT_FALSE(
+      is_open(problem.experiment("[training]\nwindow = 9\n").models.at(0).network->training, "window"));
 }
 
 TEST(AutoRecipe, RefusesSettingsThatItDecidesItself) {
@@ -93,7 +94,8 @@ TEST(AutoRecipe, SaysInTheModelWhatItTried) {
   EXPECT_EQ(chosen.at("error").get<double>(), result.best_validation);
   const Json& memoryless = said.at("memoryless");
   EXPECT_GT(memoryless.at("error").get<double>(), 0);
-  EXPECT_LT(memoryless.at("error").get<double>(), 1e3) << "a share of the data's size, with lost rollouts at 2";
+  EXPECT_LT(memoryless.at("error").get<double>(), 1e3)
+      << "a share of the data's size, with lost rollouts at 2";
   std::vector<double> errors;
   for (const Json& trial : said.at("trials")) errors.push_back(trial.at("error").get<double>());
   EXPECT_NE(std::ranges::find(errors, memoryless.at("with_memory").get<double>()), errors.end())
