@@ -18,10 +18,10 @@ constexpr std::size_t head_size = 64, hash_at = 56;
 
 mac_state* state() {
   static mac_state* const the = [] {
-    mac_model* model = nullptr;
+    static mac_model* model = nullptr;  // stays
     mac_state* made = nullptr;
     mac_error error;
-    if (mac_model_open(MAC_TEST_DATA "/tiny_gru.safetensors", MAC_FLOAT32, &model, &error) != MAC_OK)
+    if (mac_model_open(MAC_FUZZ_CORPUS "/mamba_metadata.safetensors", MAC_FLOAT32, &model, &error) != MAC_OK)
       std::abort();
     if (mac_state_create(model, 2, &made, &error) != MAC_OK) std::abort();
     return made;
