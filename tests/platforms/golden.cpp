@@ -23,7 +23,8 @@ double difference(const mac::Safetensors& golden, mac_precision precision) {
   mac_error error{};
   mac_model* model = nullptr;
   mac_state* state = nullptr;
-  if (mac_model_open_memory(bytes.data(), bytes.size(), golden.file().c_str(), precision, &model, &error) != MAC_OK) {
+  if (mac_model_open_memory(bytes.data(), bytes.size(), golden.file().c_str(), precision, &model, &error) !=
+      MAC_OK) {
     std::printf("%s\n", error.message);
     return -1;
   }

@@ -82,13 +82,17 @@ TEST_F(Program, InFortranHasDerivativesThatPassDotProductAndTaylorTests) {
 
 TEST_F(Program, InFortranStepsFieldsWithHalosAndLetsColumnsRest) {
   if (!has_fortran()) GTEST_SKIP() << "there is no Fortran compiler";
-  model_.training_range = TrainingRange{std::vector<double>(d, -1), std::vector<double>(d, 1),
-                                        std::vector<double>(d, -1), std::vector<double>(d, 1),
-                                        {},                         {}};
+  model_.training_range = TrainingRange{std::vector<double>(d, -1),
+                                        std::vector<double>(d, 1),
+                                        std::vector<double>(d, -1),
+                                        std::vector<double>(d, 1),
+                                        {},
+                                        {}};
   const std::string path = write_closure(folder_, model_, "with_range.safetensors");
   const ProgramResult result = run_command(program("fields_fortran") + " " + path + " 2>&1");
   EXPECT_EQ(result.exit_code, 0) << result.output;
-  EXPECT_NE(result.output.find("y and closure are not fields of one grid"), std::string::npos) << result.output;
+  EXPECT_NE(result.output.find("y and closure are not fields of one grid"), std::string::npos)
+      << result.output;
 }
 
 TEST_F(Program, OnSixtyFourThreadsGivesTheSerialAnswer) {
