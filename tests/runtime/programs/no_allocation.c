@@ -38,6 +38,8 @@ int main(int argc, char** argv) {
   mac_model* model = NULL;
   mac_state *state = NULL, *other = NULL;
   mac_tape* tape = NULL;
+  mac_coupler* coupler = NULL;
+  static const size_t listed[2] = {1, 4};
   static double memory[1 << 16], jacobian[columns * 64 * 64];
   if (argc != 2) return 2;
   if (mac_model_open(argv[1], (mac_precision)7, &model, &error) != MAC_INVALID_ARGUMENT) return 3;
@@ -47,6 +49,7 @@ int main(int argc, char** argv) {
   check(mac_tape_create(model, columns, 3, &tape, &error), &error);
   if (columns * mac_state_memory_size(state) > sizeof memory / sizeof memory[0]) return 4;
   check(mac_step_tangent(state, y, y, memory, closure, &error), &error); /* makes room, once a state */
+  check(mac_coupler_create(other, 3, 1, MAC_HOLD_LINEAR, &coupler, &error), &error);
   const long before = requests;
   for (int n = 0; n < 3; ++n) {
     check(mac_step(state, y, closure, &error), &error);
@@ -59,6 +62,11 @@ int main(int argc, char** argv) {
     check(mac_tape_step(tape, state, y, closure, &error), &error);
     check(mac_tape_tangent(tape, (size_t)n, y, memory, closure, &error), &error);
     check(mac_tape_adjoint(tape, (size_t)n, closure, memory, y, &error), &error);
+    check(mac_state_set_active(state, listed, 2, &error), &error);
+    check(mac_step(state, y, closure, &error), &error);
+    check(mac_state_set_mask(state, NULL, &error), &error);
+    check(mac_coupler_begin(coupler, y, &error), &error);
+    check(mac_coupler_closure(coupler, 0.5, closure, &error), &error);
     check(mac_state_copy(state, other, &error), &error);
     check(mac_state_save(state, saved, sizeof saved, &error), &error);
     check(mac_state_restore(state, saved, sizeof saved, &error), &error);
@@ -70,6 +78,7 @@ int main(int argc, char** argv) {
   }
   const long during = requests - before;
   printf("%ld requests before, %ld during\n", before, during);
+  mac_coupler_free(coupler);
   mac_state_free(state);
   mac_state_free(other);
   mac_tape_free(tape);
