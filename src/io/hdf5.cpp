@@ -459,6 +459,15 @@ std::vector<std::string> File::read_text(const std::string& name) const {
   });
 }
 
+bool File::is_text(const std::string& name) const {
+  const auto turn = take_turn();
+  const std::string where = fmt::format("{}: {}", path_, name);
+  const Handle dataset =
+      checked(H5Dopen2(handle_.get(), name.c_str(), H5P_DEFAULT), H5Dclose, where, "open this dataset");
+  const Handle stored = checked(H5Dget_type(dataset.get()), H5Tclose, where, "read the type");
+  return H5Tget_class(stored.get()) == H5T_STRING;
+}
+
 Handle File::open_object(const std::string& name) const {
   const auto turn = take_turn();
   const std::string where = fmt::format("{}: {}", path_, name);

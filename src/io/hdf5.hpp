@@ -101,6 +101,7 @@ class File {
   /// A one-dimensional dataset of text, for lists too long for an attribute.
   void write_text(const std::string& name, const std::vector<std::string>& values);
   std::vector<std::string> read_text(const std::string& name) const;
+  bool is_text(const std::string& name) const;  // of a dataset that is there
 
   void set_attribute(const std::string& object, const std::string& name, const std::string& value);
   void set_attribute(const std::string& object, const std::string& name,

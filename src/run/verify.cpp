@@ -26,7 +26,7 @@ constexpr const char* record_name = "run.json";
 void read_datasets(const std::string& path) {
   const h5::File file = h5::File::open(path);
   for (const std::string& name : file.datasets()) {
-    if (name.ends_with("/labels"))
+    if (file.is_text(name))
       file.read_text(name);
     else
       file.dataset(name).read_all();

@@ -234,7 +234,7 @@ TEST_F(CommandLine, LeavesNoHalfFileWhenInterrupted) {
   // The first sends the signal to the process and to its group, the second twice in any case.
   for (const char* interrupting :
        {"timeout --preserve-status -s INT 1",
-        R"(sh -c '"$@" & sleep 1; kill -INT $!; sleep 0.01; kill -INT $!; wait $!' -)"}) {
+        R"(bash -c 'set -m; "$@" & sleep 1; kill -INT $!; sleep 0.01; kill -INT $!; wait $!' -)"}) {
     const ProgramResult result =
         run_program("generate " + file("longer.toml") + " -o " + file("data.h5"), interrupting);
     EXPECT_EQ(result.exit_code, 130) << interrupting << "\n" << result.output;
