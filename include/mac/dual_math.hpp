@@ -3,7 +3,6 @@
 #pragma once
 
 #include <cmath>
-#include <limits>
 #include <mac/dual.hpp>
 #include <numbers>
 
@@ -14,7 +13,7 @@ namespace detail {
 /// The derivative of lgamma: recurrence up to 6, then its asymptotic series.
 MAC_HOST_DEVICE inline double digamma(double x) {
   if (x <= 0) {
-    if (x == std::floor(x)) return std::numeric_limits<double>::quiet_NaN();
+    if (x == std::floor(x)) return std::nan("");
     return digamma(1 - x) - std::numbers::pi / std::tan(std::numbers::pi * x);  // reflection
   }
   double sum = 0;

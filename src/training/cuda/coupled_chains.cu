@@ -58,7 +58,7 @@ __global__ void __launch_bounds__(threads)
   for (int t = 0; t < p.starts; ++t) mean += errors[static_cast<std::size_t>(p.chain(w, t)) * p.d + v];
   mean /= windows.errors;
   if (windows.sizes) {
-    const double norm = sqrt(mean + windows.floor * windows.floor), size = windows.sizes[part];
+    const double norm = ::sqrt(mean + windows.floor * windows.floor), size = windows.sizes[part];
     windows.losses[part] = norm / (size * parts);
     windows.slopes[i] = 1 / (size * parts * windows.errors * norm);
   } else {

@@ -24,7 +24,7 @@ __device__ inline double2 normal_pair(std::uint64_t seed, std::uint32_t stream, 
   const r123::Philox4x32::key_type key{
       {static_cast<std::uint32_t>(seed), static_cast<std::uint32_t>(seed >> 32)}};
   const r123::Philox4x32::ctr_type words = r123::Philox4x32()(counter, key);
-  const double radius = sqrt(-2 * log1p(-uniform(words[0], words[1])));
+  const double radius = ::sqrt(-2 * ::log1p(-uniform(words[0], words[1])));
   double sine, cosine;
   sincos(2 * 3.14159265358979323846 * uniform(words[2], words[3]), &sine, &cosine);
   return {radius * cosine, radius * sine};
