@@ -10,6 +10,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace mac {
@@ -46,6 +47,9 @@ struct EvaluationPlan {
   std::vector<Interval> intervals;      // for the test split
   std::vector<Interval> ood_intervals;  // for the ood split
 };
+
+/// Whether `mac rollout` takes a split where none is named: test, ood, statistics.
+bool is_rolled_out(std::string_view split);
 
 struct Experiment {
   ConfigTable config;

@@ -48,7 +48,7 @@ class MemoryPlan final : public BaselinePlan {
                       plan->quadrature, system.resolved_size(), nodes));
     if (plan->horizon > 0) return plan;
     for (const SplitPlan& split : data.splits)
-      if (split.name == "test" || split.name == "ood") plan->horizon = std::max(plan->horizon, split.horizon);
+      if (is_rolled_out(split.name)) plan->horizon = std::max(plan->horizon, split.horizon);
     if (plan->horizon == 0) plan->horizon = data.splits.front().horizon;
     return plan;
   }

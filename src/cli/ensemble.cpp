@@ -2,6 +2,8 @@
 #include <fmt/format.h>
 
 #include <mac/ensemble.hpp>
+#include <mac/error.hpp>
+#include <mac/system_parameters.hpp>
 #include <memory>
 
 #include "cli/commands.hpp"
@@ -30,6 +32,11 @@ void add_ensemble(CLI::App& program) {
   command->callback([options] {
     std::vector<Model> networks;
     for (const std::string& path : options->models) networks.push_back(load_model(path));
+    const SystemParameters first = trained_parameters(networks.front());
+    for (std::size_t i = 1; i < networks.size(); ++i)
+      if (const auto other = other_parameters(options->models[0], first, options->models[i],
+                                              trained_parameters(networks[i])))
+        throw UsageError("{}", *other);
     const Model ensemble = make_ensemble(networks, options->models);
     save_model(ensemble, options->output);
     if (options->common.quiet) return;

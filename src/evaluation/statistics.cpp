@@ -78,11 +78,16 @@ struct Samples {
   std::vector<std::vector<double>> model, truth;  // [trajectory]
 };
 
-QuantityStatistics compare(const Samples& of) {
+/// None where the truth is not known at all. Masked values are NaN and left out.
+std::optional<QuantityStatistics> compare(Samples of) {
+  for (auto* trajectories : {&of.model, &of.truth})
+    for (auto& values : *trajectories)
+      std::erase_if(values, [](double value) { return !std::isfinite(value); });
   QuantityStatistics result;
   result.name = of.name;
   std::vector<double> sorted;
   for (const auto& values : of.truth) sorted.insert(sorted.end(), values.begin(), values.end());
+  if (sorted.empty()) return std::nullopt;
   std::ranges::sort(sorted);
   const double width =
       std::max(sorted.back() - sorted.front(), 1e-12 * std::max(1.0, std::abs(sorted.back())));
@@ -228,6 +233,10 @@ Spectrum power(const Trajectories& of, std::size_t width, double step) {
   return result;
 }
 
+void append(std::optional<QuantityStatistics> one, std::vector<QuantityStatistics>& to) {
+  if (one) to.push_back(std::move(*one));
+}
+
 /// "X" of X1, X2, ...
 std::string family(const std::string& name) {
   const std::size_t end = name.find_last_not_of("0123456789");
@@ -249,12 +258,13 @@ struct StatisticsCollector::Impl {
   double from = 0, step = 0;
   Trajectories resolved, closure;
 
-  void add_to(Trajectories& to, const std::vector<double>& model, const std::vector<double>& truth,
-              std::size_t i, std::size_t times, std::size_t first, std::size_t width) const {
-    const auto begin = static_cast<std::ptrdiff_t>((i * times + first) * width),
-               end = static_cast<std::ptrdiff_t>((i + 1) * times * width);
-    to.model.emplace_back(model.begin() + begin, model.begin() + end);
-    to.truth.emplace_back(truth.begin() + begin, truth.begin() + end);
+  bool has_truth = false;  // from the first file: all have the same
+
+  /// Trajectory i of values (trajectory, times, width), from time `first` on.
+  static std::vector<double> part(const std::vector<double>& values, std::size_t i, std::size_t times,
+                                  std::size_t first, std::size_t width) {
+    return {values.begin() + static_cast<std::ptrdiff_t>((i * times + first) * width),
+            values.begin() + static_cast<std::ptrdiff_t>((i + 1) * times * width)};
   }
 
   /// Each variable of its own; of a ring all together.
@@ -262,7 +272,7 @@ struct StatisticsCollector::Impl {
                       std::vector<QuantityStatistics>& to) const {
     const std::size_t width = names.size();
     if (ring) {
-      to.push_back(compare({family(names.front()), of.model, of.truth}));
+      append(compare({family(names.front()), of.model, of.truth}), to);
       return;
     }
     for (std::size_t v = 0; v < width; ++v) {
@@ -275,7 +285,7 @@ struct StatisticsCollector::Impl {
         }
       };
       pick(of.model, samples.model), pick(of.truth, samples.truth);
-      to.push_back(compare(samples));
+      append(compare(std::move(samples)), to);
     }
   }
 
@@ -322,12 +332,17 @@ void StatisticsCollector::add(const RolloutSplit& split) {
     throw UsageError("split {} ends at t = {:g}: there are no statistics from t = {:g} on", split.name,
                      split.time.back(), of.from);
   of.step = split.time[1] - split.time[0];
+  const std::size_t d = of.resolved_names.size(), c = of.closure_names.size();
   for (std::size_t i = 0; i < split.trajectories(); ++i) {
+    if (!of.has_truth) {
+      of.resolved.truth.push_back(Impl::part(split.true_resolved, i, times, first, d));
+      if (of.has_closure) of.closure.truth.push_back(Impl::part(split.true_closure, i, times, first, c));
+    }
     if (!std::isnan(split.blow_up_time[i])) continue;
-    of.add_to(of.resolved, split.resolved, split.true_resolved, i, times, first, of.resolved_names.size());
-    if (of.has_closure)
-      of.add_to(of.closure, split.closure, split.true_closure, i, times, first, of.closure_names.size());
+    of.resolved.model.push_back(Impl::part(split.resolved, i, times, first, d));
+    if (of.has_closure) of.closure.model.push_back(Impl::part(split.closure, i, times, first, c));
   }
+  of.has_truth = true;
 }
 
 std::optional<Statistics> StatisticsCollector::finish() const {
@@ -338,7 +353,7 @@ std::optional<Statistics> StatisticsCollector::finish() const {
   result.from = of.from, result.trajectories = of.resolved.model.size();
   of.add_quantities(of.resolved, of.resolved_names, result.quantities);
   if (of.has_closure) of.add_quantities(of.closure, of.closure_names, result.quantities);
-  if (of.ring || of.fourier) result.quantities.push_back(compare(of.energy()));
+  if (of.ring || of.fourier) append(compare(of.energy()), result.quantities);
   if (of.ring && width > 1) result.neighbours = compare_neighbours(of.resolved, width);
   result.autocorrelation = autocorrelation(of.resolved, width, of.step);
   result.power = power(of.resolved, width, of.step);

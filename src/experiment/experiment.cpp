@@ -34,6 +34,14 @@ constexpr SplitKind split_kinds[] = {{"train", Purpose::train_data},
                                      {"ood", Purpose::ood_data},
                                      {"statistics", Purpose::statistics_data}};
 
+}  // namespace
+
+bool is_rolled_out(std::string_view split) {
+  return split == "test" || split == "ood" || split == "statistics";
+}
+
+namespace {
+
 SplitPlan read_split(const ConfigTable& table, const SplitKind& kind, const DataPlan& data,
                      const System& system) {
   SplitPlan split;

@@ -133,7 +133,7 @@ class Study {
   void check_reach(const ModelPlan& model) const {
     const auto reach = model.baseline->reach();
     for (const SplitPlan& split : experiment_.data.splits)
-      if (reach && (split.name == "test" || split.name == "ood") && split.horizon > *reach * (1 + 1e-9))
+      if (reach && is_rolled_out(split.name) && split.horizon > *reach * (1 + 1e-9))
         throw UsageError("{}: {} reaches to t = {:g}, [data.{}] to {:g}; give it a longer horizon",
                          experiment_.config.file(), model.name, *reach, split.name, split.horizon);
   }

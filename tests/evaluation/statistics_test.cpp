@@ -88,6 +88,29 @@ TEST(Statistics, OfIndependentValuesAreWhite) {
   EXPECT_NEAR(mean, 2 * 0.01 * 4, 0.005) << "one-sided: twice the variance times the step";
 }
 
+TEST(Statistics, OfSeveralSeedsCountTheTruthOnce) {
+  const auto three = [](const std::string& file) {  // an odd number: halves must not mix from file to file
+    RolloutFile rollout = rollout_of("mac", 0, 1);
+    rollout.path = file;
+    RolloutSplit& split = rollout.splits[0];
+    split.labels.resize(3), split.blow_up_time.resize(3);
+    for (auto* values : {&split.resolved, &split.true_resolved, &split.closure, &split.true_closure})
+      values->resize(3 * times * sites);
+    return rollout;
+  };
+  const Evaluation one = evaluate({three("a.h5")}), two = evaluate({three("a.h5"), three("b.h5")});
+  EXPECT_EQ(statistics_of(two).trajectories, 6u);
+  EXPECT_EQ(statistics_of(two).quantities[0].hellinger.floor,
+            statistics_of(one).quantities[0].hellinger.floor);
+}
+
+TEST(Statistics, LeaveMaskedValuesOutAndQuantitiesThatAreNotKnown) {
+  RolloutFile rollout = rollout_of("mac", 0, 1);
+  rollout.splits[0].true_closure.assign(rollout.splits[0].true_closure.size(), nan);
+  const Evaluation evaluation = evaluate({rollout});
+  ASSERT_EQ(statistics_of(evaluation).quantities.size(), 2u) << "X and the energy";
+}
+
 TEST(Statistics, ComeBackFromTheirFile) {
   const test::ScratchFolder folder;
   const Evaluation evaluation = evaluate({rollout_of("mac", 0.5, 1.5), rollout_of("markov", 1, 1)});
