@@ -24,6 +24,7 @@ enum class Purpose : std::uint32_t {
   augmentation = 19,
   stochastic_closure = 20,
   diagnosis = 21,
+  sites = 22,
 };
 
 class RandomStream {

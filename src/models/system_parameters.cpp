@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <filesystem>
 #include <mac/baselines.hpp>
 #include <mac/error.hpp>
@@ -14,6 +15,17 @@ namespace {
 SystemParameters without_warmup(SystemParameters parameters) {
   parameters.erase("warmup_steps");
   return parameters;
+}
+
+/// "[a = 1, N = 8]" without N.
+std::string without_entry(const std::string& table, const std::string& key) {
+  const std::string entry = key + " = ";
+  std::size_t at = table.find(entry);
+  while (at != std::string::npos && (at == 0 || (table[at - 1] != '[' && table[at - 1] != ' ')))
+    at = table.find(entry, at + 1);
+  if (at == std::string::npos) return table;
+  const std::size_t end = table.find_first_of(",]", at);
+  return table.substr(0, at) + table.substr(table[end] == ',' ? end + 2 : end);
 }
 
 }  // namespace
@@ -48,6 +60,23 @@ SystemParameters trained_parameters(const std::string& path) {
   return system_parameters(read_provenance(h5::File::open(path), baseline_file_kind).config.table("system"));
 }
 
+SystemParameters without_lengths(SystemParameters parameters, const NetworkInputs& inputs,
+                                 const System& system) {
+  for (const Lattice& lattice : system.lattices()) {
+    if (std::ranges::find(inputs.of, lattice.name) == inputs.of.end()) continue;
+    for (const std::string& key : lattice.length_keys) {
+      const std::size_t dot = key.find('.');
+      const auto found = parameters.find(key.substr(0, dot));
+      if (found == parameters.end()) continue;
+      if (dot == std::string::npos)
+        parameters.erase(found);
+      else
+        found->second = without_entry(found->second, key.substr(dot + 1));
+    }
+  }
+  return parameters;
+}
+
 std::string to_text(const SystemParameters& parameters) {
   std::vector<std::string> parts;
   for (const auto& [key, value] : parameters)
@@ -65,17 +94,24 @@ std::optional<std::string> other_parameters(const std::string& model, const Syst
 }
 
 void check_parameters(const std::string& model, const SystemParameters& trained, const std::string& source,
-                      const Experiment& experiment) {
-  if (const auto difference =
-          other_parameters(model, trained, source, system_parameters(experiment.config.table("system"))))
+                      const Experiment& experiment, const NetworkInputs& inputs) {
+  const auto compared = [&](const SystemParameters& all) {
+    return without_lengths(all, inputs, *experiment.system);
+  };
+  if (const auto difference = other_parameters(
+          model, compared(trained), source, compared(system_parameters(experiment.config.table("system")))))
     throw UsageError("{}; --allow-other-parameters uses it all the same", *difference);
 }
 
 std::optional<std::string> parameters_warning(const std::string& model, const std::string& source,
                                               const Experiment& experiment) {
   if (!std::filesystem::is_regular_file(model)) return std::nullopt;
-  return other_parameters(model, trained_parameters(model), source,
-                          system_parameters(experiment.config.table("system")));
+  const NetworkInputs inputs = is_baseline(model) ? NetworkInputs{} : load_model(model).inputs;
+  const auto compared = [&](const SystemParameters& all) {
+    return without_lengths(all, inputs, *experiment.system);
+  };
+  return other_parameters(model, compared(trained_parameters(model)), source,
+                          compared(system_parameters(experiment.config.table("system"))));
 }
 
 }  // namespace mac
