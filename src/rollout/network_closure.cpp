@@ -62,7 +62,8 @@ class NetworkGroup final : public ClosureGroup {
     held_rk4::step(
         {step.count, d, c, step.system.closure_targets().data()}, step.dt, room_,
         [&](std::size_t, const double* at, double* rate) {
-          for (std::size_t i = 0; i < step.count; ++i) step.system.reduced_rhs(at + i * d, rate + i * d);
+          for (std::size_t i = 0; i < step.count; ++i)
+            step.system_of(i).reduced_rhs(at + i * d, rate + i * d);
         },
         [&](std::size_t i, const double* at) -> held_rk4::StageClosure {
           if (i == 0) return {step.closure, nullptr, 0};

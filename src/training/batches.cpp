@@ -25,7 +25,8 @@ TrainingData::TrainingData(const DataSplit& split, Target target, std::size_t ti
       times_(times),
       d_(split.resolved_size()),
       c_(split.closure_size()),
-      in_memory_(static_cast<double>(split.trajectories() * times * (d_ + c_)) * sizeof(double) <= budget) {
+      in_memory_(static_cast<double>(split.trajectories() * times * (d_ + c_)) * sizeof(double) <= budget),
+      systems_(split.systems()) {
   if (!in_memory_) return;
   const std::size_t n = split.trajectories();
   resolved_.resize(n * times_ * d_);
@@ -150,9 +151,12 @@ void BatchStream::read(std::size_t step, Batch& batch) const {
       draw_windows(data_, batch.shape, batch.count, seed_, first_step_ + step);
   const std::size_t resolved_stride = batch.shape.states * data_.resolved_size(),
                     closure_stride = batch.shape.closures * data_.closure_size();
-  for (std::size_t i = 0; i < batch.count; ++i)
+  batch.systems.clear();
+  for (std::size_t i = 0; i < batch.count; ++i) {
     data_.read(windows[i], batch.shape, batch.resolved.data() + i * resolved_stride,
                batch.closure.data() + i * closure_stride);
+    if (const System* system = data_.system(windows[i].trajectory)) batch.systems.push_back(system);
+  }
 }
 
 void BatchStream::vary(std::size_t step, Batch& batch) const {

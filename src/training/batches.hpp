@@ -23,6 +23,12 @@ struct Batch {
   std::vector<double> resolved;  // (count, states, d)
   std::vector<double> closure;   // (count, closures, c)
   std::vector<double> noise;     // (count, states, d), of the normalised input; empty: none
+  std::vector<const System*> systems =
+      {};  // (count): each sample's equations; empty: all have the common ones
+
+  const System& system_of(std::size_t i, const System& common) const {
+    return systems.empty() ? common : *systems[i];
+  }
 };
 
 /// Where a sample starts in a split.
@@ -52,6 +58,10 @@ class TrainingData {
   Window window(SampleShape shape, std::size_t i) const;
 
   void read(Window window, SampleShape shape, double* resolved, double* closure) const;
+  /// Its equations, where parameters vary; else null.
+  const System* system(std::size_t trajectory) const {
+    return systems_.empty() ? nullptr : systems_[trajectory].get();
+  }
 
  private:
   std::size_t starts(SampleShape shape) const;
@@ -60,6 +70,7 @@ class TrainingData {
   Target target_;
   std::size_t trajectories_, times_, d_, c_;
   bool in_memory_;
+  std::vector<std::shared_ptr<const System>> systems_;
   std::vector<double> resolved_, closure_;
 };
 

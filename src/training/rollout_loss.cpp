@@ -45,7 +45,7 @@ class RolloutLoss final : public Loss<T> {
     slopes_.resize(batch.count * d_);
     double loss = 0;
     for (std::size_t first = 0; first < batch.count; first += group) {
-      prepare(group, starts);
+      prepare(group, starts, batch.systems.empty());
       forward(parameters, batch, first);
       for (std::size_t b = first; b < first + group; ++b) loss += window_loss(batch, b);
       if (gradient) backward(parameters, batch, first, gradient);
@@ -78,13 +78,14 @@ class RolloutLoss final : public Loss<T> {
   /// Chains that start earlier only fill the memory.
   std::size_t first_start() const { return std::min(context_.history, starts_ - 1); }
 
-  void prepare(std::size_t windows, std::size_t starts) {
-    if (network_ && windows == windows_ && starts == starts_) return;
-    windows_ = windows, starts_ = starts;
+  void prepare(std::size_t windows, std::size_t starts, bool one_system) {
+    if (network_ && windows == windows_ && starts == starts_ && one_system == one_system_) return;
+    windows_ = windows, starts_ = starts, one_system_ = one_system;
     network_.reset();  // frees its tapes before the new ones are made
     network_ = make_rollout_network(form_, engine_, windows, starts, steps_, first_start());
     const std::size_t chains = windows * starts;
-    if (context_.system.calls_are_dear()) {
+    columns_.reset();
+    if (one_system && context_.system.calls_are_dear()) {
       columns_.emplace(context_.system, context_.dt, context_.held, windows * (starts - network_->first()));
       before_.resize(chains * c_);
       d_previous_.resize(chains * c_);
@@ -185,8 +186,8 @@ class RolloutLoss final : public Loss<T> {
         double* const next = z_[s + 1].data() + i * d_;
         if (!columns_) {
           std::copy_n(z_[s].data() + i * d_, d_, next);
-          coupled_step(context_.system, context_.dt, context_.held, closure_[s].data() + i * c_,
-                       at(closure_, previous(s, b, t, i)), next);
+          coupled_step(batch.system_of(first + b, context_.system), context_.dt, context_.held,
+                       closure_[s].data() + i * c_, at(closure_, previous(s, b, t, i)), next);
         }
         if (t < first_start()) return;
         const double* truth = batch.resolved.data() + ((first + b) * states + t + s + 1) * d_;
@@ -213,9 +214,10 @@ class RolloutLoss final : public Loss<T> {
                        input.factor[v];
         if (columns_) return;
         const Previous before = previous(s, b, t, i);
-        coupled_step_adjoint(context_.system, context_.dt, context_.held, closure_[s].data() + i * c_,
-                             at(closure_, before), z_[s].data() + i * d_, d_next, d_before_.data() + i * d_,
-                             d_closure_[s].data() + i * c_, at(d_closure_, before));
+        coupled_step_adjoint(batch.system_of(first + b, context_.system), context_.dt, context_.held,
+                             closure_[s].data() + i * c_, at(closure_, before), z_[s].data() + i * d_, d_next,
+                             d_before_.data() + i * d_, d_closure_[s].data() + i * c_,
+                             at(d_closure_, before));
       });
       if (columns_) step_columns_back(s);
       for (std::size_t i = 0; i < y_.size(); ++i)
@@ -237,6 +239,7 @@ class RolloutLoss final : public Loss<T> {
   SequenceEngine<T>& engine_;
   std::size_t d_, c_;
   std::size_t windows_ = 0, starts_ = 0;
+  bool one_system_ = true;  // for all windows
 
   std::unique_ptr<RolloutNetwork<T>> network_;
   std::vector<std::vector<double>> z_;                    // [s] (chains, d): after s steps

@@ -174,7 +174,7 @@ class Trainer {
 
   bool on_device(const StagePlan& stage) const {
     return options_.device == Device::cuda && plan_.history == 0 && !train_.masked() &&
-           descends_on_device(stage, *experiment_.system);
+           train_.systems().empty() && descends_on_device(stage, *experiment_.system);
   }
 
   void advance(Group& group, Progress& progress) {

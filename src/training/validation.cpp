@@ -38,6 +38,8 @@ RolloutValidation::RolloutValidation(const DataSplit& split, const Plan& plan)
   truth_.resize(count_ * piece);
   for (std::size_t i = 0; i < count_; ++i)
     split.read_resolved(spread[i].trajectory, spread[i].first, times, truth_.data() + i * piece);
+  for (std::size_t i = 0; i < count_ && !split.systems().empty(); ++i)
+    systems_.push_back(split.systems()[spread[i].trajectory]);
   for (std::size_t v = 0; v < d_; ++v) {
     double low = truth_[v], high = low;
     for (std::size_t k = v; k < truth_.size(); k += d_) {
@@ -63,7 +65,7 @@ RolloutValidation::Runs RolloutValidation::run(const LossContext& context, const
   Runs runs{std::vector<double>(count_ * d_), std::vector<double>(count_ * d_), std::vector<char>(count_),
             std::vector<char>(count_)};
   std::vector<double> y(count_ * d_), closure(count_ * c), previous(count_ * c);
-  CoupledColumns columns(context.system, context.dt, context.held, count_);
+  CoupledColumns columns(context.system, context.dt, context.held, count_, systems_);
   for (std::size_t n = 0; n <= last; ++n) {
     for (std::size_t i = 0; i < count_; ++i) {
       double* const state = y.data() + i * d_;
@@ -149,6 +151,8 @@ LossValidation::LossValidation(const DataSplit& split, Target target, const Stag
     data.read(data.window(shape, i * windows / batch_.count), shape,
               batch_.resolved.data() + i * shape.states * data.resolved_size(),
               batch_.closure.data() + i * shape.closures * data.closure_size());
+  for (std::size_t i = 0; i < batch_.count && !split.systems().empty(); ++i)
+    batch_.systems.push_back(data.system(data.window(shape, i * windows / batch_.count).trajectory));
 }
 
 }  // namespace mac

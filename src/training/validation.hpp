@@ -55,7 +55,8 @@ class RolloutValidation {
 
   Plan plan_;
   std::size_t count_ = 0, d_;
-  std::vector<double> truth_;       // (count, history + intervals + 1, d)
+  std::vector<double> truth_;                           // (count, history + intervals + 1, d)
+  std::vector<std::shared_ptr<const System>> systems_;  // (count), where parameters vary
   std::vector<double> low_, high_;  // (d): the range of the data, widened by half on either side
 };
 
