@@ -77,6 +77,10 @@ class ConfigTable {
   std::vector<std::string> strings_or(std::string_view key, const std::vector<std::string>& fallback) const;
   std::optional<ConfigTable> table_if(std::string_view key) const;
 
+  /// The same table with numbers in place of what the file has there, by key; "parameters.F" is below it. What
+  /// is asked for in one counts as asked for in the other.
+  ConfigTable with_numbers(const std::map<std::string, double>& numbers) const;
+
   /// Whatever stands in this table and below is for somebody else: no key of it is unknown.
   void accept_all_keys() const;
   /// Throws for the first key that nobody has asked for, in this table and below.

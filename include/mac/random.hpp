@@ -25,6 +25,11 @@ enum class Purpose : std::uint32_t {
   stochastic_closure = 20,
   diagnosis = 21,
   sites = 22,
+  train_parameters = 32,  // of each split's trajectories, in the order of their data
+  validation_parameters = 33,
+  test_parameters = 34,
+  ood_parameters = 35,
+  statistics_parameters = 36,
 };
 
 class RandomStream {

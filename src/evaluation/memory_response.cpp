@@ -7,7 +7,6 @@
 #include <mac/open_model.hpp>
 
 #include "coupling/input_map.hpp"
-#include "data/given_inputs.hpp"
 #include "network/normaliser.hpp"
 #include "parallel/thread_count.hpp"
 
@@ -42,7 +41,7 @@ void read_site(const DataSplit& split, const InputMap& inputs, std::size_t traje
   const std::size_t times = split.times(), d = split.resolved_size(), e = inputs.given_size();
   std::vector<double> y(times * d), given(times * e);
   split.read_resolved(trajectory, 0, times, y.data());
-  if (e > 0) read_given(split, trajectory, 0, times, given.data());
+  if (e > 0) split.read_inputs(trajectory, 0, times, given.data());
   for (std::size_t t = 0; t < times; ++t)
     inputs.read_site(site, y.data() + t * d, given.data() + t * e, [&](std::size_t, std::size_t f, double value) {
       x[t * inputs.features() + f] = value;
@@ -87,7 +86,7 @@ MemoryResponse memory_response(const Model& model, const DataFile& data, const M
   const DataSplit split = data.split(options.split);
   const double step = data.experiment().data.closure_step();
   const Samples samples = choose_samples(split, step, options);
-  const InputMap inputs(model.inputs, system, given_names(split));
+  const InputMap inputs(model.inputs, system, split.input_names());
   const std::size_t d = model.shape.d_in, c = model.shape.d_out, lags = samples.lags;
   const std::size_t n = std::min(options.trajectories, split.trajectories());
   const Normalisers normalisers(model.normalisation);

@@ -181,10 +181,9 @@ NetworkInputs read_inputs(const ConfigTable& table) {
   return inputs;
 }
 
-/// What the data will give is not known yet: the names are taken as they are.
-InputMap bind(const NetworkInputs& inputs, const System& system, const ConfigTable& table) {
+InputMap bind(const NetworkInputs& inputs, const System& system, const DataPlan& data, const ConfigTable& table) {
   try {
-    return {inputs, system, inputs.given};
+    return {inputs, system, data.input_names()};
   } catch (const UsageError& error) {
     table.fail(inputs.is_local() && inputs.state.empty() ? "local" : "inputs", error.what());
   }
@@ -196,7 +195,7 @@ NetworkPlan read_network(const ConfigTable& experiment, const ConfigTable& table
   NetworkShape& shape = plan.shape;
   shape.kind = layer_kind_from(table.string("kind"));
   plan.inputs = read_inputs(table);
-  const InputMap inputs = bind(plan.inputs, system, table);
+  const InputMap inputs = bind(plan.inputs, system, data, table);
   shape.d_in = inputs.features();
   shape.d_out = inputs.outputs();
   plan.training = read_plan(experiment, table, system, data);

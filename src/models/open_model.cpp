@@ -37,9 +37,9 @@ std::unique_ptr<ClosureModel> open_network(const ModelRequest& request, const Da
   return make_device_network_closure(model, name, held);
 }
 
-InputMap bind(const std::string& path, const Model& model, const System& system) {
+InputMap bind(const std::string& path, const Model& model, const Experiment& experiment) {
   try {
-    return {model.inputs, system, model.inputs.given};
+    return {model.inputs, *experiment.system, experiment.data.input_names()};
   } catch (const UsageError& error) {
     throw UsageError("{}: {}", path, error.what());
   }
@@ -56,7 +56,7 @@ void check_fits(const std::string& path, const Model& model, const Experiment& e
   if (model.inputs.is_plain() && !model.input_names.empty() && model.input_names != system.resolved_names())
     throw UsageError("{}: reads the variables {}, but the data have {}", path,
                      fmt::join(model.input_names, " "), fmt::join(system.resolved_names(), " "));
-  const InputMap inputs = bind(path, model, system);
+  const InputMap inputs = bind(path, model, experiment);
   if (model.shape.d_in != inputs.features() || model.shape.d_out != inputs.outputs())
     throw UsageError("{}: maps {} variables to {} closure components, but {} has {} and {}", path,
                      model.shape.d_in, model.shape.d_out, source, inputs.features(), inputs.outputs());
@@ -103,7 +103,10 @@ std::unique_ptr<ClosureModel> open_model(const ModelRequest& request, const Data
 void rollout(const ModelRequest& request, const DataFile& data, const std::string& path,
              const RolloutOptions& options) {
   if (request.model != "markov" && request.model != "exact") check_output(path, {request.model});
-  rollout(*open_model(request, data), data, path, options);
+  RolloutOptions with_range = options;
+  if (std::filesystem::is_regular_file(request.model) && !is_baseline(request.model))
+    with_range.parameter_range = trained_range(load_model(request.model), data.experiment().data.parameters);
+  rollout(*open_model(request, data), data, path, with_range);
 }
 
 void check_trained_model(const std::string& path, const Experiment& experiment, bool allow_other_parameters) {

@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <array>
 #include <filesystem>
 #include <mac/baselines.hpp>
 #include <mac/error.hpp>
@@ -17,15 +18,26 @@ SystemParameters without_warmup(SystemParameters parameters) {
   return parameters;
 }
 
-/// "[a = 1, N = 8]" without N.
-std::string without_entry(const std::string& table, const std::string& key) {
-  const std::string entry = key + " = ";
-  std::size_t at = table.find(entry);
-  while (at != std::string::npos && (at == 0 || (table[at - 1] != '[' && table[at - 1] != ' ')))
-    at = table.find(entry, at + 1);
-  if (at == std::string::npos) return table;
-  const std::size_t end = table.find_first_of(",]", at);
-  return table.substr(0, at) + table.substr(table[end] == ',' ? end + 2 : end);
+/// As a parameter that varies is spelt.
+bool is_law(const std::string& value) {
+  return std::ranges::any_of(std::array{"[uniform = ", "[log_uniform = ", "[list = ", "[grid = "},
+                             [&](const char* law) { return value.starts_with(law); });
+}
+
+/// Earlier files have those of equations as text in one: "[F = 8, h = 1]".
+SystemParameters expanded(SystemParameters parameters) {
+  const auto joined = parameters.find("parameters");
+  if (joined == parameters.end() || joined->second.size() < 2) return parameters;
+  const std::string list = joined->second.substr(1, joined->second.size() - 2);
+  parameters.erase(joined);
+  for (std::size_t begin = 0; begin < list.size();) {
+    const std::size_t end = std::min(list.find(", ", begin), list.size());
+    const std::string part = list.substr(begin, end - begin);
+    if (const std::size_t equals = part.find(" = "); equals != std::string::npos)
+      parameters["parameters." + part.substr(0, equals)] = part.substr(equals + 3);
+    begin = end + 2;
+  }
+  return parameters;
 }
 
 }  // namespace
@@ -39,7 +51,7 @@ SystemParameters trained_parameters(const Model& model) {
     if (json.is_object())
       for (const auto& [key, value] : json.items())
         if (value.is_string()) parameters[key] = value.get<std::string>();
-    return without_warmup(std::move(parameters));
+    return without_warmup(expanded(std::move(parameters)));
   }
   for (const char* key : {"data_experiment", "experiment"})
     if (const auto text = model.provenance.find(key); text != model.provenance.end()) {
@@ -49,10 +61,24 @@ SystemParameters trained_parameters(const Model& model) {
       description.resolved_names = model.input_names;
       description.closure_names = model.output_names;
       description.closure_targets = model.closure_targets;
-      make_system(system, description);  // asks for every key, and gives its default
+      make_system(middle_of(system), description);  // asks for every key, and gives its default
       return system_parameters(system);
     }
   return {};
+}
+
+std::optional<ResolvedRange> trained_range(const Model& model, const std::vector<std::string>& parameters) {
+  const auto stored = model.provenance.find("parameter_range");
+  if (stored == model.provenance.end() || parameters.empty()) return std::nullopt;
+  const auto json = nlohmann::json::parse(stored->second, nullptr, false);
+  ResolvedRange range;
+  for (const std::string& name : parameters) {
+    if (!json.is_object() || !json.contains(name) || !json[name].is_array() || json[name].size() != 2)
+      return std::nullopt;
+    if (!json[name][0].is_number() || !json[name][1].is_number()) return std::nullopt;
+    range.low.push_back(json[name][0]), range.high.push_back(json[name][1]);
+  }
+  return range;
 }
 
 SystemParameters trained_parameters(const std::string& path) {
@@ -64,15 +90,7 @@ SystemParameters without_lengths(SystemParameters parameters, const NetworkInput
                                  const System& system) {
   for (const Lattice& lattice : system.lattices()) {
     if (std::ranges::find(inputs.of, lattice.name) == inputs.of.end()) continue;
-    for (const std::string& key : lattice.length_keys) {
-      const std::size_t dot = key.find('.');
-      const auto found = parameters.find(key.substr(0, dot));
-      if (found == parameters.end()) continue;
-      if (dot == std::string::npos)
-        parameters.erase(found);
-      else
-        found->second = without_entry(found->second, key.substr(dot + 1));
-    }
+    for (const std::string& key : lattice.length_keys) parameters.erase(key);
   }
   return parameters;
 }
@@ -87,7 +105,8 @@ std::string to_text(const SystemParameters& parameters) {
 std::optional<std::string> other_parameters(const std::string& model, const SystemParameters& trained,
                                             const std::string& source, const SystemParameters& others) {
   for (const auto& [key, value] : trained)
-    if (const auto other = others.find(key); other != others.end() && other->second != value)
+    if (const auto other = others.find(key);
+        other != others.end() && other->second != value && !is_law(value))
       return fmt::format("{}: was trained with {} = {}, but in {} it is {}", model, key, value, source,
                          other->second);
   return std::nullopt;

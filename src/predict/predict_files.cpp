@@ -7,7 +7,6 @@
 #include <mac/version.hpp>
 
 #include "coupling/input_map.hpp"
-#include "data/given_inputs.hpp"
 #include "data/provenance.hpp"
 #include "data/relative_l2.hpp"
 #include "evaluation/mean_std.hpp"
@@ -70,7 +69,7 @@ std::vector<double> read_inputs(const InputMap& inputs, const DataSplit& split, 
   std::vector<double> x(count * inputs.sites() * times * n), y(times * d), given(times * e);
   for (std::size_t i = 0; i < count; ++i) {
     split.read_resolved(first + i, 0, times, y.data());
-    if (e > 0) read_given(split, first + i, 0, times, given.data());
+    if (e > 0) split.read_inputs(first + i, 0, times, given.data());
     for (std::size_t t = 0; t < times; ++t)
       inputs.read(y.data() + t * d, given.data() + t * e, [&](std::size_t site, std::size_t f, double value) {
         x[((i * inputs.sites() + site) * times + t) * n + f] = value;
@@ -167,7 +166,7 @@ std::vector<ClosureError> predict_data(const Model& model, const std::string& mo
     const DataSplit split = data.split(name);
     // A mean belongs to the interval after its time, so the last time has none.
     const std::size_t times = target == Target::mean ? split.times() - 1 : split.times();
-    const InputMap inputs(model.inputs, system, given_names(split));
+    const InputMap inputs(model.inputs, system, split.input_names());
     errors.push_back(predict_split(predict, inputs, target, split,
                                    create_split(file, split, times, system.closure_names()), times,
                                    system.closure_names(), progress));

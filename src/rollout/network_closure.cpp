@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "coupling/network_columns.hpp"
-#include "data/given_inputs.hpp"
+#include "data/given_series.hpp"
 
 namespace mac {
 
@@ -68,7 +68,8 @@ class NetworkGroup final : public ClosureGroup {
     held_rk4::step(
         {step.count, d, c, step.system.closure_targets().data()}, step.dt, room_,
         [&](std::size_t, const double* at, double* rate) {
-          for (std::size_t i = 0; i < step.count; ++i) step.system.reduced_rhs(at + i * d, rate + i * d);
+          for (std::size_t i = 0; i < step.count; ++i)
+            step.system_of(i).reduced_rhs(at + i * d, rate + i * d);
         },
         [&](std::size_t i, const double* at) -> held_rk4::StageClosure {
           if (i == 0) return {step.closure, nullptr, 0};
@@ -111,7 +112,7 @@ class NetworkClosure final : public ClosureModel {
  private:
   InputMap map_for(const DataSplit& split) const {
     InputMap map = inputs_.is_plain() ? InputMap::plain(split.resolved_size(), split.closure_size())
-                                      : InputMap(inputs_, *system_, given_names(split));
+                                      : InputMap(inputs_, *system_, split.input_names());
     if (map.features() != engine_.shape().d_in || map.outputs() != engine_.shape().d_out)
       throw UsageError("{}: the network maps {} variables to {} closure components, the data have {} and {}",
                        name_, engine_.shape().d_in, engine_.shape().d_out, map.features(), map.outputs());

@@ -124,7 +124,7 @@ class AutoTraining {
   }
 
   InputMap inputs() const {
-    return {plan_.network->inputs, *experiment_.system, given_names(data_.split("train"))};
+    return {plan_.network->inputs, *experiment_.system, data_.split("train").input_names()};
   }
   FittedScales scales() const {
     const DataSplit train = data_.split("train");

@@ -6,7 +6,6 @@
 #include <mac/random.hpp>
 #include <set>
 
-#include "data/given_inputs.hpp"
 #include "parallel/parallel_for.hpp"
 
 namespace mac {
@@ -26,9 +25,9 @@ TrainingData::TrainingData(const DataSplit& split, Target target, std::size_t ti
       times_(times),
       d_(split.resolved_size()),
       c_(split.closure_size()),
-      e_(given_names(split).size()),
-      in_memory_(static_cast<double>(split.trajectories() * times * (d_ + c_ + e_)) * sizeof(double) <=
-                 budget) {
+      e_(split.input_names().size()),
+      in_memory_(static_cast<double>(split.trajectories() * times * (d_ + c_ + e_)) * sizeof(double) <= budget),
+      systems_(split.systems()) {
   if (!in_memory_) return;
   const std::size_t n = split.trajectories();
   resolved_.resize(n * times_ * d_);
@@ -36,7 +35,7 @@ TrainingData::TrainingData(const DataSplit& split, Target target, std::size_t ti
   given_.resize(n * times_ * e_);
   for (std::size_t i = 0; i < n; ++i) {
     split.read_resolved(i, 0, times_, resolved_.data() + i * times_ * d_);
-    if (e_ > 0) read_given(split, i, 0, times_, given_.data() + i * times_ * e_);
+    if (e_ > 0) split.read_inputs(i, 0, times_, given_.data() + i * times_ * e_);
     double* out = closure_.data() + i * closure_times() * c_;
     if (target_ == Target::instant)
       split.read_closure(i, 0, times_, out);
@@ -78,7 +77,7 @@ void TrainingData::read(Window window, SampleShape shape, double* resolved, doub
     return;
   }
   split_->read_resolved(trajectory, first, shape.states, resolved);
-  if (e_ > 0) read_given(*split_, trajectory, first, shape.states, given);
+  if (e_ > 0) split_->read_inputs(trajectory, first, shape.states, given);
   if (target_ == Target::instant)
     split_->read_closure(trajectory, first, shape.closures, closure);
   else
@@ -97,6 +96,7 @@ void read_sample(const TrainingData& data, Window window, std::size_t i, Batch& 
   data.read(window, batch.shape, batch.resolved.data() + i * batch.shape.states * data.resolved_size(),
             batch.closure.data() + i * batch.shape.closures * data.closure_size(),
             batch.given.data() + i * batch.shape.states * data.given_size());
+  if (const System* system = data.system(window.trajectory)) batch.systems.push_back(system);
 }
 
 SampleShape sample_shape(const StagePlan& stage, const TrainingData& data) {
@@ -171,6 +171,7 @@ const Batch& BatchStream::at(std::size_t step) {
 void BatchStream::read(std::size_t step, Batch& batch) const {
   const std::vector<Window> windows =
       draw_windows(data_, batch.shape, batch.count, seed_, first_step_ + step);
+  batch.systems.clear();
   for (std::size_t i = 0; i < batch.count; ++i) read_sample(data_, windows[i], i, batch);
   batch.sites.clear();
   if (stage_.loss != LossKind::closure || stage_.sites == 0 || stage_.sites >= sites_) return;

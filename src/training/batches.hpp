@@ -23,10 +23,15 @@ struct Batch {
   std::vector<double> resolved;  // (count, states, d)
   std::vector<double> closure;   // (count, closures, c)
   std::vector<double> noise;     // (count, states, d), in units of the variables' scales; empty: none
-  std::vector<double> given;     // (count, states, e): what the network reads from outside; empty: nothing
+  std::vector<const System*> systems =
+      {};  // (count): each sample's equations; empty: all have the common ones
+  std::vector<double> given = {};  // (count, states, e): what comes from outside; empty: nothing does
   /// (count, sites): those of a local network whose closures count; empty: all.
-  std::vector<std::uint32_t> sites;
+  std::vector<std::uint32_t> sites = {};
 
+  const System& system_of(std::size_t i, const System& common) const {
+    return systems.empty() ? common : *systems[i];
+  }
   /// How many sites of a lattice of `all` a sample has, and which is the s-th of sample b.
   std::size_t sites_of_sample(std::size_t all) const { return sites.empty() ? all : sites.size() / count; }
   std::size_t site(std::size_t b, std::size_t s, std::size_t of_sample) const {
@@ -64,6 +69,10 @@ class TrainingData {
   /// given (states, given_size) may be null where that is nothing.
   void read(Window window, SampleShape shape, double* resolved, double* closure,
             double* given = nullptr) const;
+  /// Its equations, where parameters vary; else null.
+  const System* system(std::size_t trajectory) const {
+    return systems_.empty() ? nullptr : systems_[trajectory].get();
+  }
 
  private:
   std::size_t starts(SampleShape shape) const;
@@ -72,6 +81,7 @@ class TrainingData {
   Target target_;
   std::size_t trajectories_, times_, d_, c_, e_ = 0;
   bool in_memory_;
+  std::vector<std::shared_ptr<const System>> systems_;
   std::vector<double> resolved_, closure_, given_;
 };
 

@@ -1,8 +1,9 @@
 // What a network reads along a trajectory of a data file.
 #pragma once
 
+#include <mac/data.hpp>
+
 #include "coupling/input_map.hpp"
-#include "data/given_inputs.hpp"
 
 namespace mac {
 
@@ -12,7 +13,7 @@ inline void read_features(const DataSplit& split, const InputMap& inputs, std::s
   const std::size_t d = split.resolved_size(), e = inputs.given_size();
   std::vector<double> y(times * d), given(times * e);
   split.read_resolved(trajectory, 0, times, y.data());
-  if (e > 0) read_given(split, trajectory, 0, times, given.data());
+  if (e > 0) split.read_inputs(trajectory, 0, times, given.data());
   x.clear();
   for (std::size_t t = 0; t < times; ++t)
     inputs.read(y.data() + t * d, given.data() + t * e,

@@ -51,7 +51,7 @@ class RolloutLoss final : public Loss<T> {
     slopes_.resize(batch.count * d_);
     double loss = 0;
     for (std::size_t first = 0; first < batch.count; first += group) {
-      prepare(group, starts);
+      prepare(group, starts, batch.systems.empty());
       forward(parameters, batch, first);
       for (std::size_t b = first; b < first + group; ++b) loss += window_loss(batch, b);
       if (gradient) backward(parameters, batch, first, gradient);
@@ -84,13 +84,14 @@ class RolloutLoss final : public Loss<T> {
   /// Chains that start earlier only fill the memory.
   std::size_t first_start() const { return std::min(context_.history, starts_ - 1); }
 
-  void prepare(std::size_t windows, std::size_t starts) {
-    if (network_ && windows == windows_ && starts == starts_) return;
-    windows_ = windows, starts_ = starts;
+  void prepare(std::size_t windows, std::size_t starts, bool one_system) {
+    if (network_ && windows == windows_ && starts == starts_ && one_system == one_system_) return;
+    windows_ = windows, starts_ = starts, one_system_ = one_system;
     network_.reset();  // frees its tapes before the new ones are made
     network_ = make_rollout_network(form_, engine_, windows * sites_, starts, steps_, first_start());
     const std::size_t chains = windows * starts, rows = chains * sites_;
-    if (context_.system.calls_are_dear()) {
+    columns_.reset();
+    if (one_system && context_.system.calls_are_dear()) {
       columns_.emplace(context_.system, context_.dt, context_.held, windows * (starts - network_->first()));
       before_.resize(chains * c_);
       d_previous_.resize(chains * c_);
@@ -197,8 +198,8 @@ class RolloutLoss final : public Loss<T> {
         double* const next = z_[s + 1].data() + i * d_;
         if (!columns_) {
           std::copy_n(z_[s].data() + i * d_, d_, next);
-          coupled_step(context_.system, context_.dt, context_.held, closure_[s].data() + i * c_,
-                       at(closure_, previous(s, b, t, i)), next);
+          coupled_step(batch.system_of(first + b, context_.system), context_.dt, context_.held,
+                       closure_[s].data() + i * c_, at(closure_, previous(s, b, t, i)), next);
         }
         if (t < first_start()) return;
         const double* truth = batch.resolved.data() + ((first + b) * states + t + s + 1) * d_;
@@ -224,9 +225,10 @@ class RolloutLoss final : public Loss<T> {
           d_next[v] += slopes_[(first + b) * d_ + v] * (z_[s + 1][i * d_ + v] - truth[v]) * factors_[v] * factors_[v];
         if (columns_) return;
         const Previous before = previous(s, b, t, i);
-        coupled_step_adjoint(context_.system, context_.dt, context_.held, closure_[s].data() + i * c_,
-                             at(closure_, before), z_[s].data() + i * d_, d_next, d_before_.data() + i * d_,
-                             d_closure_[s].data() + i * c_, at(d_closure_, before));
+        coupled_step_adjoint(batch.system_of(first + b, context_.system), context_.dt, context_.held,
+                             closure_[s].data() + i * c_, at(closure_, before), z_[s].data() + i * d_, d_next,
+                             d_before_.data() + i * d_, d_closure_[s].data() + i * c_,
+                             at(d_closure_, before));
       });
       if (columns_) step_columns_back(s);
       const std::size_t from = s == 0 ? 0 : network_->first();
@@ -292,6 +294,7 @@ class RolloutLoss final : public Loss<T> {
   std::size_t d_, c_, sites_;
   std::vector<double> factors_;  // (d): 1/scale of the resolved variables
   std::size_t windows_ = 0, starts_ = 0;
+  bool one_system_ = true;  // for all windows
 
   std::unique_ptr<RolloutNetwork<T>> network_;
   std::vector<std::vector<double>> z_;                    // [s] (chains, d): after s steps

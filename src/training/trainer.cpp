@@ -11,7 +11,6 @@
 #include <utility>
 
 #include "base/standard_streams.hpp"
-#include "data/given_inputs.hpp"
 #include "io/atomic_file.hpp"
 #include "io/input_file.hpp"
 #include "io/output_lock.hpp"
@@ -76,7 +75,7 @@ class Trainer {
         options_(options),
         threads_(thread_count(options.threads)),
         train_(data.split("train")),
-        inputs_(models[0].network->inputs, *experiment.system, given_names(train_)),
+        inputs_(models[0].network->inputs, *experiment.system, train_.input_names()),
         scales_(fit_scales(train_, *experiment.system, inputs_, plan_.normalisation, plan_.held.target,
                            usable_times(train_, longest_horizon(plan_), step_size()))),
         context_{*experiment.system, scales_.network, plan_.held,       step_size(),
@@ -177,7 +176,7 @@ class Trainer {
 
   bool on_device(const StagePlan& stage) const {
     return options_.device == Device::cuda && plan_.history == 0 && !train_.masked() &&
-           descends_on_device(stage, *experiment_.system);
+           train_.systems().empty() && descends_on_device(stage, *experiment_.system);
   }
 
   void advance(Group& group, Progress& progress) {

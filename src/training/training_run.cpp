@@ -201,6 +201,12 @@ std::map<std::string, std::string> TrainingRun<T>::provenance() const {
       {"training", to_text(plan())},
       {"seed", fmt::format("{}", plan().seed)},
       {"steps", fmt::format("{}", plan().steps() - state.skipped)}};
+  if (const auto range = data_.parameter_range()) {
+    nlohmann::json ranges = nlohmann::json::object();
+    for (std::size_t k = 0; k < range->low.size(); ++k)
+      ranges[data_.experiment().data.parameters[k]] = {range->low[k], range->high[k]};
+    facts["parameter_range"] = ranges.dump();
+  }
   if (const auto init = identity_.find("init"); init != identity_.end()) facts["init"] = init->second;
   return facts;
 }

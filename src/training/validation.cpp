@@ -7,7 +7,6 @@
 
 #include "coupling/coupled_columns.hpp"
 #include "coupling/network_columns.hpp"
-#include "data/given_inputs.hpp"
 
 namespace mac {
 
@@ -32,7 +31,7 @@ std::vector<ValidationPiece> spread_pieces(std::size_t trajectories, std::size_t
 RolloutValidation::RolloutValidation(const DataSplit& split, const Plan& plan)
     : plan_(plan),
       d_(split.resolved_size()),
-      e_(given_names(split).size()),
+      e_(split.input_names().size()),
       low_(d_),
       high_(d_) {
   plan_.history = std::min(plan.history, split.times() - 2);
@@ -45,7 +44,9 @@ RolloutValidation::RolloutValidation(const DataSplit& split, const Plan& plan)
     split.read_resolved(spread[i].trajectory, spread[i].first, times, truth_.data() + i * piece);
   given_.resize(count_ * times * e_);
   for (std::size_t i = 0; i < count_ && e_ > 0; ++i)
-    read_given(split, spread[i].trajectory, spread[i].first, times, given_.data() + i * times * e_);
+    split.read_inputs(spread[i].trajectory, spread[i].first, times, given_.data() + i * times * e_);
+  for (std::size_t i = 0; i < count_ && !split.systems().empty(); ++i)
+    systems_.push_back(split.systems()[spread[i].trajectory]);
   for (std::size_t v = 0; v < d_; ++v) {
     double low = truth_[v], high = low;
     for (std::size_t k = v; k < truth_.size(); k += d_) {
@@ -80,7 +81,7 @@ RolloutValidation::Runs RolloutValidation::run(const LossContext& context, const
   Runs runs{std::vector<double>(count_ * d_), std::vector<double>(count_ * d_), std::vector<char>(count_),
             std::vector<char>(count_)};
   std::vector<double> y(count_ * d_), closure(count_ * c), previous(count_ * c);
-  CoupledColumns columns(context.system, context.dt, context.held, count_);
+  CoupledColumns columns(context.system, context.dt, context.held, count_, systems_);
   for (std::size_t n = 0; n <= last; ++n) {
     for (std::size_t i = 0; i < count_; ++i) {
       double* const state = y.data() + i * d_;

@@ -4,6 +4,7 @@
 #include <mac/data.hpp>
 #include <mac/error.hpp>
 #include <mac/import.hpp>
+#include <mac/system_family.hpp>
 #include <sstream>
 
 #include "data/import/splits.hpp"
@@ -77,7 +78,7 @@ class Import {
     std::size_t stride = 1;
     if (!plan_.system.empty()) {
       const ConfigTable given = ConfigTable::read(plan_.system);
-      const auto system = make_system(given.table("system"));
+      const auto system = make_system(middle_of(given.table("system")));
       text = system_text(given);
       if (const auto limit = system->largest_stable_dt(); limit && dt > *limit)
         stride = static_cast<std::size_t>(std::ceil(dt / *limit));

@@ -1,4 +1,4 @@
-// What a data file gives a network from outside: parameters and forcing of its trajectories.
+// What a data file gives a network from outside, parameters and forcing, along a group of trajectories.
 #pragma once
 
 #include <algorithm>
@@ -6,22 +6,17 @@
 
 namespace mac {
 
-/// Their names, in order.
-inline std::vector<std::string> given_names(const DataSplit&) { return {}; }
-/// (count, names) at consecutive times of a trajectory.
-inline void read_given(const DataSplit&, std::size_t, std::size_t, std::size_t, double*) {}
-
-/// All of it for trajectories first, first + 1, ... of a split. Beyond the data it stays as it was at their end.
+/// For trajectories first, first + 1, ... of a split. Beyond the data it stays as it was at their end.
 class GivenSeries {
  public:
   GivenSeries(const DataSplit& split, std::size_t first, std::size_t count)
       : count_(count),
         times_(split.times()),
-        size_(given_names(split).size()),
+        size_(split.input_names().size()),
         values_(count * times_ * size_),
         now_(count * size_) {
     for (std::size_t i = 0; i < count && size_ > 0; ++i)
-      read_given(split, first + i, 0, times_, values_.data() + i * times_ * size_);
+      split.read_inputs(first + i, 0, times_, values_.data() + i * times_ * size_);
   }
 
   /// (count, names) at saved time n; null where there is nothing.
