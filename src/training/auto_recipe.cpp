@@ -35,7 +35,8 @@ constexpr std::size_t window_share = 4;     // the trial of a shorter window, wh
 constexpr std::size_t worth_windows = 200;  // ... so many times
 constexpr double close_second = 2;  // times the best trial's error, up to which the second is trained in full
 constexpr double as_good = 1.1;     // times the least error: no difference that a short trial can tell
-constexpr double most_trainings = 3.5;  // whole trainings as planned: what all of it may cost without a budget
+constexpr double most_trainings =
+    3.5;  // whole trainings as planned: what all of it may cost without a budget
 constexpr LayerKind kinds_to_try[] = {LayerKind::mamba, LayerKind::gru};
 constexpr double noise_factor = 3, lr_factor = 2.5;
 constexpr double useful_fit = 0.3;  // largest error of fitted equations that still tell closures apart
@@ -163,8 +164,7 @@ class AutoTraining {
   /// anywhere; without one it starts from hidden variables that its memory has not seen.
   std::size_t shorter_window() const {
     const std::size_t times = stage().window > 0 ? stage().window : data_.split("train").times();
-    const auto past =
-        static_cast<std::size_t>(std::lround(training().history / dt()));
+    const auto past = static_cast<std::size_t>(std::lround(training().history / dt()));
     return is_open(training(), "window") && times >= past + worth_windows
                ? past + (times - past) / window_share
                : 0;
@@ -223,7 +223,8 @@ class AutoTraining {
     if (is_open(training(), "size")) vary(std::array{-1, 1}, [](auto& s, int size) { s.size = size; });
     if (const std::size_t window = shorter_window(); window > 0)
       vary(std::array{window}, [](auto& s, std::size_t times) { s.window = times; });
-    if (is_open(training(), "loss")) vary(std::array{true}, [](auto& s, bool rollout) { s.rollout = rollout; });
+    if (is_open(training(), "loss"))
+      vary(std::array{true}, [](auto& s, bool rollout) { s.rollout = rollout; });
   }
 
   /// What memory is worth: the best short trial again with a network that has none. It is never chosen.
@@ -251,8 +252,9 @@ class AutoTraining {
       for (std::size_t i = 0; i < std::min<std::size_t>(2, ranked.size()); ++i) {
         TrialSettings finalist = ranked[i].settings;
         finalist.rollout = rollouts;
-        if (i > 0 && (ranked[i].error > close_second * ranked[0].error ||
-                      clock_->work() + work(settled(finalist, stage().steps)) > most_trainings * work_in_full()))
+        if (i > 0 &&
+            (ranked[i].error > close_second * ranked[0].error ||
+             clock_->work() + work(settled(finalist, stage().steps)) > most_trainings * work_in_full()))
           continue;
         const std::size_t steps = i == 0 ? affordable_steps(finalist) : stage().steps;
         if (steps > trial_steps()) attempt(finalist, steps, i == 0);
@@ -301,9 +303,7 @@ class AutoTraining {
 
   double dt() const { return experiment_.data.closure_step(); }
   std::size_t times() const { return data_.split("train").times(); }
-  double work(const ModelPlan& plan) const {
-    return training_work(plan, times(), dt());
-  }
+  double work(const ModelPlan& plan) const { return training_work(plan, times(), dt()); }
   /// Of a whole training as planned.
   double work_in_full() const { return work(plan_); }
 

@@ -113,7 +113,8 @@ double training_work(const ModelPlan& plan, std::size_t times, double dt) {
   double work = 0;
   for (const StagePlan& stage : plan.network->training.stages) {
     std::size_t length = stage.window > 0 ? stage.window : times;
-    if (stage.horizon > 0) length = std::min(length, static_cast<std::size_t>(std::lround(stage.horizon / dt)) + 1);
+    if (stage.horizon > 0)
+      length = std::min(length, static_cast<std::size_t>(std::lround(stage.horizon / dt)) + 1);
     work += static_cast<double>(stage.steps * stage.batch * length) *
             (stage.loss == LossKind::rollout ? rollout_cost : 1);
   }
@@ -179,7 +180,9 @@ std::string to_table(const Search& search) {
   std::string text =
       fmt::format("recipe auto: free rollouts over the validation data, {}\n", search.equations);
   if (search.on_first_half)
-    text += "  short trials learn from the first half of each sequence: what holds beyond it is seen in the second\n";
+    text +=
+        "  short trials learn from the first half of each sequence: what holds beyond it is seen in the "
+        "second\n";
   for (std::size_t i = 0; i < search.trials.size(); ++i)
     text += fmt::format("{} {:>6} steps  {:<60} {:>9}\n", i == search.chosen ? "*" : " ",
                         search.trials[i].steps, to_string(search.trials[i]), percent(search.trials[i].error));

@@ -25,7 +25,7 @@ struct Trial {
   TrialSettings settings;
   NetworkShape shape;
   std::size_t steps = 0;
-  bool in_full = false;  // on all of the training data
+  bool in_full = false;                                    // on all of the training data
   double error = std::numeric_limits<double>::infinity();  // of free rollouts; infinity: the training failed
 };
 
@@ -52,8 +52,8 @@ std::string to_string(const Trial& trial);
 
 /// The outcome of a search.
 struct Search {
-  std::string equations;  // what the rollouts were judged with, in words
-  bool judged = true;     // false: there was nothing to roll out with, and errors are validation losses
+  std::string equations;       // what the rollouts were judged with, in words
+  bool judged = true;          // false: there was nothing to roll out with, and errors are validation losses
   bool on_first_half = false;  // short trials learned from the first half of what the whole trainings did
   double none = 0;             // error without a closure
   std::vector<Trial> trials;

@@ -50,7 +50,8 @@ TEST(AutoRecipe, LeavesWhatTheExperimentSaysAlone) {
 TEST(AutoRecipe, ShortensSequencesButNotRollouts) {
   const RecordedProblem problem;
   const ModelPlan plan = problem.experiment(quick).models.at(0);
-  const auto stages = with_settings(plan, {LayerKind::mamba, 0.1, 1e-3, 0, true, 7}, 12, 31, 0.1).network->training.stages;
+  const auto stages =
+      with_settings(plan, {LayerKind::mamba, 0.1, 1e-3, 0, true, 7}, 12, 31, 0.1).network->training.stages;
   ASSERT_EQ(stages.size(), 2u);
   EXPECT_EQ(stages[0].window, 7u);
   EXPECT_EQ(stages[1].window, 0u) << "they start where the data do";
@@ -71,7 +72,8 @@ TEST(AutoRecipe, TriesKindsWhereTheExperimentLeavesThemOpen) {
   for (const Json& trial : said.at("trials")) tried.insert(trial.at("kind").get<std::string>());
   EXPECT_EQ(tried, (std::set<std::string>{"gru", "mamba"}));
   const Json& chosen = said.at("trials").at(said.at("chosen").get<std::size_t>());
-  EXPECT_EQ(to_string(load_model(folder.file("m.safetensors")).shape.kind), chosen.at("kind").get<std::string>());
+  EXPECT_EQ(to_string(load_model(folder.file("m.safetensors")).shape.kind),
+            chosen.at("kind").get<std::string>());
 }
 
 TEST(AutoRecipe, LeavesAKindOpenOnlyToASearch) {
