@@ -159,7 +159,8 @@ std::vector<StencilRange> read_stencil(const ConfigTable& table) {
   for (const std::vector<double>& ends : directions) {
     if (ends.size() != 2 || ends[0] != std::floor(ends[0]) || ends[1] != std::floor(ends[1]) ||
         !(ends[0] <= 0 && ends[1] >= 0) || ends[1] - ends[0] > 4096)
-      table.fail("stencil", "expected whole numbers [from, to] with from <= 0 <= to, a pair for each direction");
+      table.fail("stencil",
+                 "expected whole numbers [from, to] with from <= 0 <= to, a pair for each direction");
     stencil.push_back({static_cast<int>(ends[0]), static_cast<int>(ends[1])});
   }
   return stencil;
@@ -169,7 +170,8 @@ std::vector<StencilRange> read_stencil(const ConfigTable& table) {
 NetworkInputs read_inputs(const ConfigTable& table) {
   NetworkInputs inputs;
   if (const auto local = table.table_if("local")) {
-    inputs.of = local->holds_list("of") ? local->strings("of") : std::vector<std::string>{local->string("of")};
+    inputs.of =
+        local->holds_list("of") ? local->strings("of") : std::vector<std::string>{local->string("of")};
     if (inputs.of.empty()) local->fail("of", "needs the name of a lattice");
     inputs.stencil = read_stencil(*local);
   }
@@ -182,7 +184,8 @@ NetworkInputs read_inputs(const ConfigTable& table) {
   return inputs;
 }
 
-InputMap bind(const NetworkInputs& inputs, const System& system, const DataPlan& data, const ConfigTable& table) {
+InputMap bind(const NetworkInputs& inputs, const System& system, const DataPlan& data,
+              const ConfigTable& table) {
   try {
     return {inputs, system, data.input_names()};
   } catch (const UsageError& error) {

@@ -26,7 +26,8 @@ TrainingData::TrainingData(const DataSplit& split, Target target, std::size_t ti
       d_(split.resolved_size()),
       c_(split.closure_size()),
       e_(split.input_names().size()),
-      in_memory_(static_cast<double>(split.trajectories() * times * (d_ + c_ + e_)) * sizeof(double) <= budget),
+      in_memory_(static_cast<double>(split.trajectories() * times * (d_ + c_ + e_)) * sizeof(double) <=
+                 budget),
       systems_(split.systems()) {
   if (!in_memory_) return;
   const std::size_t n = split.trajectories();

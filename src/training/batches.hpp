@@ -24,7 +24,7 @@ struct Batch {
   std::vector<double> closure;   // (count, closures, c)
   std::vector<double> noise;     // (count, states, d), in units of the variables' scales; empty: none
   std::vector<const System*> systems =
-      {};  // (count): each sample's equations; empty: all have the common ones
+      {};                          // (count): each sample's equations; empty: all have the common ones
   std::vector<double> given = {};  // (count, states, e): what comes from outside; empty: nothing does
   /// (count, sites): those of a local network whose closures count; empty: all.
   std::vector<std::uint32_t> sites = {};

@@ -131,7 +131,8 @@ class ClosureLoss final : public Loss<T> {
 
   double relative_errors(const Batch& batch, std::size_t b, std::size_t times) {
     const std::size_t outputs = map().outputs(), count = times - history(times);
-    const double rows = static_cast<double>(count), parts = static_cast<double>(batch.count * sites_ * outputs);
+    const double rows = static_cast<double>(count),
+                 parts = static_cast<double>(batch.count * sites_ * outputs);
     const std::vector<double> sizes = sizes_.of(batch, b);
     double sum = 0;
     for_each_series(batch, b, times, [&](const Series& series) {

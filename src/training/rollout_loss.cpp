@@ -221,7 +221,8 @@ class RolloutLoss final : public Loss<T> {
         const double* truth = batch.resolved.data() + ((first + b) * states + t + s + 1) * d_;
         double* const d_next = d_z_.data() + i * d_;
         for (std::size_t v = 0; v < d_ && t >= first_start(); ++v)
-          d_next[v] += slopes_[(first + b) * d_ + v] * (z_[s + 1][i * d_ + v] - truth[v]) * factors_[v] * factors_[v];
+          d_next[v] +=
+              slopes_[(first + b) * d_ + v] * (z_[s + 1][i * d_ + v] - truth[v]) * factors_[v] * factors_[v];
         if (columns_) return;
         const Previous before = previous(s, b, t, i);
         coupled_step_adjoint(batch.system_of(first + b, context_.system), context_.dt, context_.held,
@@ -258,7 +259,8 @@ class RolloutLoss final : public Loss<T> {
 
   /// The network's input at state z of chain (b, t) after s steps; the window is number `sample` of the batch. Only what
   /// is read from the data is noisy.
-  void take(const Batch& batch, std::size_t sample, std::size_t b, std::size_t t, std::size_t s, const double* z) {
+  void take(const Batch& batch, std::size_t sample, std::size_t b, std::size_t t, std::size_t s,
+            const double* z) {
     const NormaliserView input = normalisers_.input.view();
     const std::size_t at = sample * batch.shape.states + t;
     const double* const noise = s == 0 && !batch.noise.empty() ? batch.noise.data() + at * d_ : nullptr;
@@ -303,8 +305,8 @@ class RolloutLoss final : public Loss<T> {
   std::vector<std::vector<double>> closure_, d_closure_;  // [s] (chains, c)
   std::vector<std::vector<T>> x_;                         // [s] (rows, inputs): what the network reads of z
   std::vector<T> y_, d_x_;                                // (rows, outputs), (rows, inputs)
-  std::vector<double> d_z_, d_before_;    // (chains, d)
-  std::vector<double> squares_, slopes_;  // (batch, d): of each window and variable
+  std::vector<double> d_z_, d_before_;                    // (chains, d)
+  std::vector<double> squares_, slopes_;                  // (batch, d): of each window and variable
 
   std::optional<CoupledColumns> columns_;    // where a call of the right-hand side is dear
   std::vector<double> before_, d_previous_;  // (chains, c): the predictions before those of a step

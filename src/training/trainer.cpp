@@ -78,12 +78,13 @@ class Trainer {
         inputs_(models[0].network->inputs, *experiment.system, train_.input_names()),
         scales_(fit_scales(train_, *experiment.system, inputs_, plan_.normalisation, plan_.held.target,
                            usable_times(train_, longest_horizon(plan_), step_size()))),
-        context_{*experiment.system, scales_.network, plan_.held,       step_size(),
-                 threads_,           history(),       inputs_,          scales_.resolved},
+        context_{*experiment.system, scales_.network, plan_.held, step_size(),
+                 threads_,           history(),       inputs_,    scales_.resolved},
         engine_(make_engine<T>(shape_, options.device, threads_)) {
     std::vector<double> start;  // empty: random weights
     if (!plan_.init_file.empty()) {
-      auto [parameters, remark] = start_from(plan_.init_file, *models[0].network, inputs_, experiment, scales_.network);
+      auto [parameters, remark] =
+          start_from(plan_.init_file, *models[0].network, inputs_, experiment, scales_.network);
       if (!options.quiet && !remark.empty()) say("mac: {}: {}\n", plan_.init_file, remark);
       start = std::move(parameters);
     }
@@ -301,7 +302,8 @@ class Trainer {
 void check(const Experiment& experiment, const ModelPlan& plan, const DataFile& data, Device device) {
   if (plan.network && !plan.network->inputs.is_plain() && device == Device::cuda)
     throw UsageError(
-        "the model {} reads other inputs than all resolved variables, which a CUDA device cannot train yet: use "
+        "the model {} reads other inputs than all resolved variables, which a CUDA device cannot train yet: "
+        "use "
         "--device cpu",
         plan.name);
   if (!plan.network) throw UsageError("the model {} of kind {} is not a network", plan.name, plan.kind);
