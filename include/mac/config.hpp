@@ -49,6 +49,7 @@ class ConfigTable {
   bool has(std::string_view key) const;
   std::vector<std::string> keys() const;        // in alphabetical order; none counts as asked for
   bool holds_list(std::string_view key) const;  // the value is an array
+  bool holds_lists(std::string_view key) const;  // ... of arrays
   bool holds_table(std::string_view key) const;
   /// A formula: a string, or a number as text.
   std::string formula(std::string_view key) const;

@@ -81,10 +81,11 @@ std::unique_ptr<ClosureModel> make_exact(HeldClosure held);
 
 /// A network in tandem with the reduced equations; its memory is one recurrent state per trajectory. `name`
 /// is the model's name in files and tables. It computes in the precision of its file, unless another is
-/// given.
+/// given. `system` is whose states it reads: a model that reads all resolved variables does without.
 std::unique_ptr<ClosureModel> make_network_closure(const Model& model, const std::string& name,
                                                    HeldClosure held,
-                                                   std::optional<Precision> precision = std::nullopt);
+                                                   std::optional<Precision> precision = std::nullopt,
+                                                   std::shared_ptr<const System> system = nullptr);
 /// The same on the CUDA device in float32, network and reduced equations in one kernel; within rounding of
 /// the CPU's. Throws Error without a device, UsageError for the hold stage.
 std::unique_ptr<ClosureModel> make_device_network_closure(const Model& model, const std::string& name,

@@ -191,6 +191,11 @@ bool ConfigTable::holds_list(std::string_view key) const {
   return node && node->is_array();
 }
 
+bool ConfigTable::holds_lists(std::string_view key) const {
+  const toml::node* node = look_up(*node_, key);
+  return node && node->is_array() && !node->as_array()->empty() && node->as_array()->get(0)->is_array();
+}
+
 bool ConfigTable::holds_table(std::string_view key) const {
   const toml::node* node = look_up(*node_, key);
   return node && node->is_table();

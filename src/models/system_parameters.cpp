@@ -18,10 +18,6 @@ SystemParameters without_warmup(SystemParameters parameters) {
   return parameters;
 }
 
-}  // namespace
-
-namespace {
-
 /// As a parameter that varies is spelt.
 bool is_law(const std::string& value) {
   return std::ranges::any_of(std::array{"[uniform = ", "[log_uniform = ", "[list = ", "[grid = "},
@@ -90,6 +86,15 @@ SystemParameters trained_parameters(const std::string& path) {
   return system_parameters(read_provenance(h5::File::open(path), baseline_file_kind).config.table("system"));
 }
 
+SystemParameters without_lengths(SystemParameters parameters, const NetworkInputs& inputs,
+                                 const System& system) {
+  for (const Lattice& lattice : system.lattices()) {
+    if (std::ranges::find(inputs.of, lattice.name) == inputs.of.end()) continue;
+    for (const std::string& key : lattice.length_keys) parameters.erase(key);
+  }
+  return parameters;
+}
+
 std::string to_text(const SystemParameters& parameters) {
   std::vector<std::string> parts;
   for (const auto& [key, value] : parameters)
@@ -108,17 +113,24 @@ std::optional<std::string> other_parameters(const std::string& model, const Syst
 }
 
 void check_parameters(const std::string& model, const SystemParameters& trained, const std::string& source,
-                      const Experiment& experiment) {
-  if (const auto difference =
-          other_parameters(model, trained, source, system_parameters(experiment.config.table("system"))))
+                      const Experiment& experiment, const NetworkInputs& inputs) {
+  const auto compared = [&](const SystemParameters& all) {
+    return without_lengths(all, inputs, *experiment.system);
+  };
+  if (const auto difference = other_parameters(
+          model, compared(trained), source, compared(system_parameters(experiment.config.table("system")))))
     throw UsageError("{}; --allow-other-parameters uses it all the same", *difference);
 }
 
 std::optional<std::string> parameters_warning(const std::string& model, const std::string& source,
                                               const Experiment& experiment) {
   if (!std::filesystem::is_regular_file(model)) return std::nullopt;
-  return other_parameters(model, trained_parameters(model), source,
-                          system_parameters(experiment.config.table("system")));
+  const NetworkInputs inputs = is_baseline(model) ? NetworkInputs{} : load_model(model).inputs;
+  const auto compared = [&](const SystemParameters& all) {
+    return without_lengths(all, inputs, *experiment.system);
+  };
+  return other_parameters(model, compared(trained_parameters(model)), source,
+                          compared(system_parameters(experiment.config.table("system"))));
 }
 
 }  // namespace mac
