@@ -158,17 +158,31 @@ std::vector<StencilRange> read_stencil(const ConfigTable& table) {
   for (const std::vector<double>& ends : directions) {
     if (ends.size() != 2 || ends[0] != std::floor(ends[0]) || ends[1] != std::floor(ends[1]) ||
         !(ends[0] <= 0 && ends[1] >= 0) || ends[1] - ends[0] > 4096)
-      table.fail("stencil", "expected whole numbers [from, to] with from <= 0 <= to, a pair for each direction");
+      table.fail("stencil",
+                 "expected whole numbers [from, to] with from <= 0 <= to, a pair for each direction");
     stencil.push_back({static_cast<int>(ends[0]), static_cast<int>(ends[1])});
   }
   return stencil;
 }
 
+/// What the data have beside the state, but for parameters of the system that are the same in all of training.
+std::vector<std::string> default_given(const DataPlan& data) {
+  std::vector<std::string> given = data.input_names();
+  const auto train = std::ranges::find(data.splits, "train", &SplitPlan::name);
+  if (train == data.splits.end()) return given;
+  for (std::size_t i = train->laws.size(); i-- > 0;)  // those of the system come first
+    if (!(train->laws[i].low() < train->laws[i].high()))
+      given.erase(given.begin() + static_cast<std::ptrdiff_t>(i));
+  return given;
+}
+
 /// `local` and [models.inputs].
-NetworkInputs read_inputs(const ConfigTable& table) {
+NetworkInputs read_inputs(const ConfigTable& table, const DataPlan& data) {
   NetworkInputs inputs;
+  inputs.given = default_given(data);
   if (const auto local = table.table_if("local")) {
-    inputs.of = local->holds_list("of") ? local->strings("of") : std::vector<std::string>{local->string("of")};
+    inputs.of =
+        local->holds_list("of") ? local->strings("of") : std::vector<std::string>{local->string("of")};
     if (inputs.of.empty()) local->fail("of", "needs the name of a lattice");
     inputs.stencil = read_stencil(*local);
   }
@@ -176,12 +190,13 @@ NetworkInputs read_inputs(const ConfigTable& table) {
     inputs.state = own->strings_or("state", {});
     if (own->has("state") && inputs.state.empty())
       own->fail("state", "is empty; left out, the network reads all resolved variables");
-    inputs.given = own->strings_or("given", {});
+    inputs.given = own->strings_or("given", inputs.given);
   }
   return inputs;
 }
 
-InputMap bind(const NetworkInputs& inputs, const System& system, const DataPlan& data, const ConfigTable& table) {
+InputMap bind(const NetworkInputs& inputs, const System& system, const DataPlan& data,
+              const ConfigTable& table) {
   try {
     return {inputs, system, data.input_names()};
   } catch (const UsageError& error) {
@@ -194,7 +209,7 @@ NetworkPlan read_network(const ConfigTable& experiment, const ConfigTable& table
   NetworkPlan plan;
   NetworkShape& shape = plan.shape;
   shape.kind = layer_kind_from(table.string("kind"));
-  plan.inputs = read_inputs(table);
+  plan.inputs = read_inputs(table, data);
   const InputMap inputs = bind(plan.inputs, system, data, table);
   shape.d_in = inputs.features();
   shape.d_out = inputs.outputs();
