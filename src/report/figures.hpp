@@ -35,6 +35,9 @@ std::optional<Case> representative_case(const Evaluation& evaluation,
 enum class Quantity { resolved, closure };
 /// Truth and models, the absolute error below, one panel a variable; a table of the relative errors.
 Figure trajectory_figure(const Experiment& experiment, const Case& shown, Quantity quantity);
+/// A field on a ring or a line over time: truth, models, and their differences from it. None where the system has no
+/// lattice of one direction.
+std::optional<Figure> space_time_figure(const Experiment& experiment, const Case& shown);
 /// Energy of the resolved modes and its error.
 Figure energy_figure(const Experiment& experiment, const Case& shown);
 
