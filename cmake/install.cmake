@@ -9,8 +9,8 @@ install(TARGETS mac_runtime_shared mac_runtime_static EXPORT mac-runtime)
 install(TARGETS mac_library EXPORT mac-full)
 if(MAC_HAS_FORTRAN)  # .mod files are of one compiler; the sources are for the others
   install(TARGETS mac_fortran EXPORT mac-runtime)
-  install(FILES ${fortran_modules}/mac.mod ${fortran_modules}/mac_c.mod bindings/fortran/mac.f90 bindings/fortran/mac_c.f90
-          DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/mac/fortran)
+  install(FILES ${fortran_modules}/mac.mod ${fortran_modules}/mac_c.mod DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/mac/fortran)
+  install(DIRECTORY bindings/fortran/ DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/mac/fortran)
 endif()
 install(DIRECTORY include/mac DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})
 install(DIRECTORY zoo experiments DESTINATION ${CMAKE_INSTALL_DATADIR}/mac)  # experiments name models of the zoo beside them
