@@ -32,6 +32,7 @@ constexpr std::size_t longest_table = 12;      // the same for those of the eval
 const std::map<std::string, std::string, std::less<>> system_titles{
     {"burgers", "Viscous Burgers' equation"},
     {"kdv", "Korteweg–de Vries equation"},
+    {"ks", "Kuramoto–Sivashinsky equation"},
     {"lorenz96", "Two-scale Lorenz '96 system"},
     {"power_grid", "3-bus power grid"}};
 
