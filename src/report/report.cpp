@@ -231,6 +231,7 @@ Evaluation write_report(Source source, const std::string& output, const ReportOp
   const Evaluation& evaluation = source.evaluation;
   for (Figure& figure : series_figures(evaluation)) figures.push_back(std::move(figure));
   for (Figure& figure : statistics_figures(evaluation)) figures.push_back(std::move(figure));
+  for (Figure& figure : parameter_figures(evaluation)) figures.push_back(std::move(figure));
   const auto add = [&](std::optional<Figure> figure) {
     if (figure) figures.push_back(std::move(*figure));
   };
@@ -267,7 +268,8 @@ Evaluation write_report(Source source, const std::string& output, const ReportOp
 void draw_series(const Evaluation& evaluation, const std::string& folder) {
   namespace fs = std::filesystem;
   make_folder(folder);
-  for (const auto& figures : {report::series_figures(evaluation), report::statistics_figures(evaluation)})
+  for (const auto& figures : {report::series_figures(evaluation), report::statistics_figures(evaluation),
+                              report::parameter_figures(evaluation)})
     for (const report::Figure& figure : figures)
       write_file_atomically(fs::path(folder) / (figure.name + ".svg"), report::draw(figure).whole_svg);
 }

@@ -3,6 +3,7 @@
 
 #include <mac/training.hpp>
 
+#include "coupling/input_map.hpp"
 #include "training/checkpoint.hpp"
 #include "training/descent.hpp"
 
@@ -14,7 +15,7 @@ class TrainingRun {
   /// From `start`, or random weights where that is empty; to resume, from the checkpoint or the finished model
   /// if there is one.
   TrainingRun(const Experiment& experiment, const ModelPlan& model, const DataFile& data,
-              const Normalisation& normalisation, const std::vector<double>& start, const std::string& path,
+              const InputMap& inputs, const Normalisation& normalisation, const std::vector<double>& start, const std::string& path,
               const TrainOptions& options);
 
   TrainingState<T> state;
@@ -55,6 +56,7 @@ class TrainingRun {
   const Experiment& experiment_;
   ModelPlan model_;
   const DataFile& data_;
+  const InputMap& inputs_;
   const Normalisation& normalisation_;
   TrainingFiles files_;
   TrainOptions options_;
