@@ -145,13 +145,13 @@ class InputMap::Reader {
   }
 
  private:
-  /// "X3" of the whole state; "X[-1]" of a site. None: no such name.
+  /// "X3" of the whole state; of a site "X[-1]", or a variable that lies on none of the lattices. None: no such name.
   std::optional<std::uint32_t> number(std::string_view name, std::size_t site) const {
-    if (lattices_.empty()) {
-      if (const auto variable = find(system_.resolved_names(), name))
-        return static_cast<std::uint32_t>(*variable);
-      return std::nullopt;
-    }
+    if (const auto variable = find(system_.resolved_names(), name);
+        variable && std::ranges::none_of(lattices_, [&](const Lattice& lattice) {
+          return std::ranges::find(lattice.variables, *variable) != lattice.variables.end();
+        }))
+      return static_cast<std::uint32_t>(*variable);
     const std::size_t bracket = name.find('[');
     const std::string_view base = name.substr(0, bracket);
     for (const Lattice& lattice : lattices_) {

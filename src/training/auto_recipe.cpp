@@ -54,10 +54,10 @@ class AutoTraining {
       throw UsageError(
           "{}: has no validation split to judge trials by; say recipe = \"fast\" and select = \"last\"",
           data.path());
-    identity_ = fmt::format("{}{} {} {} {}{} given: {}", to_text(training()), plan.network->shape.d_model,
+    identity_ = fmt::format("{}{} {} {} {} given: {}{}", to_text(training()), plan.network->shape.d_model,
                             plan.network->shape.n_blocks, plan.network->shape.d_state,
-                            to_string(plan.network->shape.kind), to_text(plan.network->inputs),
-                            fmt::join(training().given, " "));
+                            to_string(plan.network->shape.kind), fmt::join(training().given, " "),
+                            to_text(plan.network->inputs));
     choose_equations();
     limit_lengths();
   }
