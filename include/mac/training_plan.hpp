@@ -39,8 +39,8 @@ enum class Scaling { max_abs, mean_std, per_mode };
 enum class LossWeights { none, effect, relative };
 
 /// How a gradient becomes a step: AdamW, or SOAP, which takes Adam's step in the eigenbases of the gradients'
-/// covariances.
-enum class OptimiserKind { adamw, soap };
+/// covariances; or L-BFGS, quasi-Newton steps with a line search on one batch that stays the same.
+enum class OptimiserKind { adamw, soap, lbfgs };
 
 /// Which weights become the model: those with the least validation loss, those with the least error of a free
 /// rollout over validation data, or the last.

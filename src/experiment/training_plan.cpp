@@ -166,9 +166,21 @@ std::vector<StencilRange> read_stencil(const ConfigTable& table) {
   return stencil;
 }
 
+/// What the data have beside the state, but for parameters of the system that are the same in all of training.
+std::vector<std::string> default_given(const DataPlan& data) {
+  std::vector<std::string> given = data.input_names();
+  const auto train = std::ranges::find(data.splits, "train", &SplitPlan::name);
+  if (train == data.splits.end()) return given;
+  for (std::size_t i = train->laws.size(); i-- > 0;)  // those of the system come first
+    if (!(train->laws[i].low() < train->laws[i].high()))
+      given.erase(given.begin() + static_cast<std::ptrdiff_t>(i));
+  return given;
+}
+
 /// `local` and [models.inputs].
-NetworkInputs read_inputs(const ConfigTable& table) {
+NetworkInputs read_inputs(const ConfigTable& table, const DataPlan& data) {
   NetworkInputs inputs;
+  inputs.given = default_given(data);
   if (const auto local = table.table_if("local")) {
     inputs.of =
         local->holds_list("of") ? local->strings("of") : std::vector<std::string>{local->string("of")};
@@ -179,7 +191,7 @@ NetworkInputs read_inputs(const ConfigTable& table) {
     inputs.state = own->strings_or("state", {});
     if (own->has("state") && inputs.state.empty())
       own->fail("state", "is empty; left out, the network reads all resolved variables");
-    inputs.given = own->strings_or("given", {});
+    inputs.given = own->strings_or("given", inputs.given);
   }
   return inputs;
 }
@@ -199,7 +211,7 @@ NetworkPlan read_network(const ConfigTable& experiment, const ConfigTable& table
   NetworkShape& shape = plan.shape;
   const bool kind_is_open = table.string("kind") == "auto";
   shape.kind = kind_is_open ? LayerKind::mamba : layer_kind_from(table.string("kind"));
-  plan.inputs = read_inputs(table);
+  plan.inputs = read_inputs(table, data);
   const InputMap inputs = bind(plan.inputs, system, data, table);
   shape.d_in = inputs.features();
   shape.d_out = inputs.outputs();

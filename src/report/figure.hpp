@@ -49,6 +49,7 @@ struct Figure {
   std::optional<double> mark = {};  // a vertical line, such as the end of the training data
   std::vector<Panel> panels = {};
   std::vector<Table> tables = {};  // below the figure
+  bool multiples = false;          // many small panels, folded away on the page
 
   /// The models of all curves in the order in which they first appear.
   std::vector<std::string> models() const;

@@ -33,8 +33,9 @@ std::optional<Case> representative_case(const Evaluation& evaluation,
                                         const std::string& split);
 
 enum class Quantity { resolved, closure };
-/// Truth and models, the absolute error below, one panel a variable; a table of the relative errors.
-Figure trajectory_figure(const Experiment& experiment, const Case& shown, Quantity quantity);
+/// Truth and models, the absolute error below, one panel a variable; a table of the relative errors. Of many variables a few
+/// are drawn so, and a second figure has small panels of all, or of as many as a page bears.
+std::vector<Figure> trajectory_figures(const Experiment& experiment, const Case& shown, Quantity quantity);
 /// A field on a ring or a line over time: truth, models, and their differences from it. None where the system has no
 /// lattice of one direction.
 std::optional<Figure> space_time_figure(const Experiment& experiment, const Case& shown);

@@ -22,14 +22,16 @@ struct Layout {
   double title, left, right, bottom, gap;
 };
 
-constexpr Layout page_panels{360, 180, 105, 26, 66, 12, 48, 14};  // SVG, several a row on a wide page
-constexpr Layout page_single{640, 300, 130, 26, 66, 12, 48, 14};
-constexpr Layout print_panels{240, 115, 75, 22, 58, 8, 38, 10};  // PDF, three across the width of a page
-constexpr Layout print_single{480, 220, 100, 22, 58, 8, 38, 10};
+// On the right there is room for half of a tick's label at the very end of the axis.
+constexpr Layout page_panels{360, 180, 105, 26, 66, 24, 48, 14};  // SVG, several a row on a wide page
+constexpr Layout page_single{640, 300, 130, 26, 66, 24, 48, 14};
+constexpr Layout page_multiples{220, 96, 60, 26, 58, 20, 46, 14};  // SVG, six a row
+constexpr Layout print_panels{240, 115, 75, 22, 58, 18, 38, 10};   // PDF, three across the width of a page
+constexpr Layout print_single{480, 220, 100, 22, 58, 18, 38, 10};
 constexpr double room_above = 8;  // where there is no title
 constexpr double legend_row = 18, legend_sample_width = 32, letter_width = 5.5;
-constexpr double label_centre = 11;  // of the y axis, from the left edge
-constexpr std::size_t most_ticks = 5;
+constexpr double label_centre = 11;                   // of the y axis, from the left edge
+constexpr std::size_t most_ticks = 5, few_ticks = 3;  // the latter in small panels
 
 double title_height(const Layout& layout, const Figure& figure) {
   const bool titled =
@@ -138,10 +140,10 @@ std::string plain(const std::string& text) {
 }
 
 /// The y axis; its label stands `label_x`, `label_y` on the screen, so that those of a column are in line.
-std::string y_axis(const Axes& axes, double label_x, double label_y) {
+std::string y_axis(const Axes& axes, std::size_t most, double label_x, double label_y) {
   const AxisRange range = shown_range(axes);
   const double unit = axes.log_y ? 1 : axis_unit(range);
-  const auto ticks = axes.log_y ? log_ticks(range, most_ticks) : linear_ticks(range, most_ticks, unit);
+  const auto ticks = axes.log_y ? log_ticks(range, most) : linear_ticks(range, most, unit);
   const std::string label =
       plain(axes.y_label) + (unit == 1 ? "" : " / " + power_of_ten(std::round(std::log10(unit))));
   return fmt::format(
@@ -156,7 +158,8 @@ std::string plot_panel(const Figure& figure, std::size_t p, const Layout& layout
                        const Rectangle& area) {
   const Panel& panel = figure.panels[p];
   const AxisRange x = x_range(figure);
-  const auto x_ticks = figure.log_x ? log_ticks(x, most_ticks) : linear_ticks(x, most_ticks);
+  const std::size_t most = figure.multiples ? few_ticks : most_ticks;
+  const auto x_ticks = figure.log_x ? log_ticks(x, most) : linear_ticks(x, most);
   std::string text;
   double top = area.bottom + area.height - title_height(layout, figure);
   for (std::size_t a = 0; a < panel.axes.size(); ++a) {
@@ -170,8 +173,8 @@ std::string plot_panel(const Figure& figure, std::size_t p, const Layout& layout
     text += fmt::format("set title {} offset 0,-0.6\n", quoted(a == 0 ? plain(panel.title) : ""));
     text += fmt::format("set xlabel {} offset 0,0.4\nset xtics {}\n",
                         quoted(last ? plain(figure.x_label) : ""), ticks_text(x_ticks, last));
-    text +=
-        y_axis(panel.axes[a], (area.left + label_centre) / canvas.width, (top + bottom) / 2 / canvas.height);
+    text += y_axis(panel.axes[a], most, (area.left + label_centre) / canvas.width,
+                   (top + bottom) / 2 / canvas.height);
     std::vector<std::string> plots;
     if (const auto& map = panel.axes[a].map) {
       text += fmt::format(
@@ -235,7 +238,7 @@ std::string plot_legend(const std::vector<std::vector<std::string>>& rows, const
 }
 
 const Layout& svg_layout(const Figure& figure) {
-  return figure.panels.size() == 1 ? page_single : page_panels;
+  return figure.multiples ? page_multiples : figure.panels.size() == 1 ? page_single : page_panels;
 }
 
 std::string svg_commands(const Figure& figure) {

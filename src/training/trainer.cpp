@@ -184,7 +184,6 @@ class Trainer {
     const StagePlan& stage = plan_.stages[group.stage];
     if (!on_device(stage)) group.runs.resize(1);
     const std::size_t stage_end = group.stage_start + stage.steps;
-    const OneCycle schedule = schedule_of(stage);
     // On a device the data have a copy of their own.
     const TrainingData data(train_, plan_.held.target, usable_times(train_, stage.horizon, step_size()),
                             on_device(stage) ? 0 : plan_.memory * 1e9);
@@ -221,8 +220,7 @@ class Trainer {
         for (std::size_t i = 0; i < count && run.open(); ++i) {
           const std::size_t local = run.state.step - group.stage_start;
           const StepReport& report = reports[m * count + i];
-          const double lr = schedule.at(local).lr;
-          run.count_step(report, lr, local == 0);
+          run.count_step(report, local == 0);
           if (!run.open()) break;
           const bool measure = validate && i + 1 == count;
           double error = NAN;
@@ -231,7 +229,7 @@ class Trainer {
             error = validation_error(run, *loss, validation_loss);
             run.judge(error);
           }
-          run.note(report, lr, error, last && i + 1 == count);
+          run.note(report, error, last && i + 1 == count);
         }
         regroup = regroup || !run.open();
         if (validate && !last && run.open() && plan_.patience > 0 &&
@@ -246,7 +244,7 @@ class Trainer {
         if (stop || save) group.runs[m]->save();
       }
       if (stop) throw Interrupted();
-      progress.note(summary(*group.runs[0], reports[count - 1], schedule.at(step - 1 - group.stage_start).lr,
+      progress.note(summary(*group.runs[0], reports[count - 1],
                             static_cast<double>(step - first_step) / seconds_since(begin)));
       const double seconds = seconds_since(std::exchange(last_report, Clock::now()));
       time_left_.count(group.stage, count * group.runs.size(), seconds);
@@ -268,9 +266,9 @@ class Trainer {
     return static_cast<std::size_t>(std::clamp(pace, 1.0, 1e6));
   }
 
-  std::string summary(const TrainingRun<T>& run, const StepReport& report, double lr, double rate) const {
-    std::string text = fmt::format("loss {:.3g}, lr {:.2e}, gradient {:.2g}, {:.1f} it/s", report.loss, lr,
-                                   report.gradient_norm, rate);
+  std::string summary(const TrainingRun<T>& run, const StepReport& report, double rate) const {
+    std::string text = fmt::format("loss {:.3g}, lr {:.2e}, gradient {:.2g}, {:.1f} it/s", report.loss,
+                                   report.lr, report.gradient_norm, rate);
     if (!run.state.best.empty())
       text += fmt::format(", best {} {:.4g}", plan_.select == Selection::loss ? "loss" : "rollout error",
                           run.state.best_validation);

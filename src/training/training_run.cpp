@@ -94,7 +94,7 @@ std::optional<TrainingResult> TrainingRun<T>::finished_model() const {
 }
 
 template <class T>
-void TrainingRun<T>::count_step(const StepReport& report, double lr, bool first_of_stage) {
+void TrainingRun<T>::count_step(const StepReport& report, bool first_of_stage) {
   if (first_of_stage) state.first_loss = report.loss;
   ++state.step;
   if (std::isfinite(report.loss) && std::isfinite(report.gradient_norm) &&
@@ -104,17 +104,17 @@ void TrainingRun<T>::count_step(const StepReport& report, double lr, bool first_
   failure = fmt::format(
       "training {} went wrong at step {} (loss {:g}, gradient norm {:g}, learning rate {:g}); {}. Try a "
       "lower max_lr or a clip",
-      name(), state.step, report.loss, report.gradient_norm, lr,
+      name(), state.step, report.loss, report.gradient_norm, report.lr,
       saved ? fmt::format("the last good checkpoint is {}", files_.checkpoint)
             : "there is no checkpoint yet");
 }
 
 template <class T>
-void TrainingRun<T>::note(const StepReport& report, double lr, double validation, bool always) {
+void TrainingRun<T>::note(const StepReport& report, double validation, bool always) {
   const std::size_t every = std::max<std::size_t>(1, plan().steps() / history_rows);
   if (std::isnan(validation) && !always && state.step % every != 0) return;
   state.history.push_back(
-      {static_cast<double>(state.step), report.loss, lr, report.gradient_norm, validation});
+      {static_cast<double>(state.step), report.loss, report.lr, report.gradient_norm, validation});
 }
 
 template <class T>

@@ -31,9 +31,9 @@ class TrainingRun {
   const std::vector<T>& current() const { return state.average.empty() ? state.parameters : state.average; }
 
   /// Counts a step whose loss and gradient are these, if they are sound; otherwise sets `failure`.
-  void count_step(const StepReport& report, double lr, bool first_of_stage);
+  void count_step(const StepReport& report, bool first_of_stage);
   /// Adds the step to the history, if it has its place there or something was measured after it.
-  void note(const StepReport& report, double lr, double validation, bool always);
+  void note(const StepReport& report, double validation, bool always);
   /// Keeps the current weights if they are the best so far.
   void judge(double validation);
 

@@ -107,8 +107,7 @@ TEST_F(LocalRollout, ThreadsAndHoldsByStageAgreeWithOneColumn) {
 }
 
 TEST_F(LocalRollout, PredictsAlongTheTruthAsSteppingDoes) {
-  const auto result =
-      mac("predict --model @/local.safetensors --input @/long.h5 --output @/predicted.h5 --mode step");
+  const auto result = mac("predict @/local.safetensors --input @/long.h5 -o @/predicted.h5 --mode step");
   ASSERT_EQ(result.exit_code, 0) << result.output;
   const DataFile data = DataFile::open(file("long.h5"));
   const DataSplit split = data.split("test");
