@@ -111,7 +111,8 @@ TEST_F(LocalRollout, PredictsAlongTheTruthAsSteppingDoes) {
   ASSERT_EQ(result.exit_code, 0) << result.output;
   const DataFile data = DataFile::open(file("long.h5"));
   const DataSplit split = data.split("test");
-  const auto group = open_model({file("local.safetensors"), "", {}, {}}, data)->start(split, 0, 3);
+  const auto model = open_model({file("local.safetensors"), "", {}, {}}, data);
+  const auto group = model->start(split, 0, 3);
   const std::vector<double> predicted =
       h5::File::open(file("predicted.h5")).dataset("/test/closure").read_all();
   std::vector<double> y(3 * 11), closure(3 * 11);
