@@ -33,6 +33,7 @@ constexpr std::size_t longest_window =
     500;  // times of a training sequence, where trajectories are over twice as long
 constexpr std::size_t window_share = 4;     // the trial of a shorter window, where trajectories have ...
 constexpr std::size_t worth_windows = 200;  // ... so many times
+constexpr std::size_t most_finalists = 2;
 constexpr double close_second = 2;  // times the best trial's error, up to which the second is trained in full
 constexpr double as_good = 1.1;     // times the least error: no difference that a short trial can tell
 constexpr double most_trainings =
@@ -254,15 +255,20 @@ class AutoTraining {
       std::vector<Trial> ranked = search_.trials;
       std::ranges::stable_sort(ranked, {}, &Trial::error);
       const bool rollouts = rollouts_help();
-      for (std::size_t i = 0; i < std::min<std::size_t>(2, ranked.size()); ++i) {
-        TrialSettings finalist = ranked[i].settings;
+      std::vector<TrialSettings> finalists;
+      for (const Trial& trial : ranked) {
+        TrialSettings finalist = trial.settings;
         finalist.rollout = rollouts;
-        if (i > 0 &&
-            (ranked[i].error > close_second * ranked[0].error ||
-             clock_->work() + work(settled(finalist, stage().steps)) > most_trainings * work_in_full()))
+        if (finalists.size() == most_finalists || trial.error > close_second * ranked[0].error) break;
+        if (std::ranges::find(finalists, finalist) == finalists.end()) finalists.push_back(finalist);
+      }
+      for (const TrialSettings& finalist : finalists) {
+        const bool first = finalist == finalists.front();
+        if (!first &&
+            clock_->work() + work(settled(finalist, stage().steps)) > most_trainings * work_in_full())
           continue;
-        const std::size_t steps = i == 0 ? affordable_steps(finalist) : stage().steps;
-        if (steps > trial_steps()) attempt(finalist, steps, i == 0);
+        const std::size_t steps = first ? affordable_steps(finalist) : stage().steps;
+        if (steps > trial_steps()) attempt(finalist, steps, first);
       }
     }
     search_.chosen = best();

@@ -109,9 +109,8 @@ class RolloutLoss final : public Loss<T> {
   /// States of window b's chains lie at i = chain(b, t), those of one t side by side: chains that go on after step 0
   /// are the end of every array. The network has a row for each site of a chain, where its form wants it.
   std::size_t chain(std::size_t b, std::size_t t) const { return t * windows_ + b; }
-  std::size_t row(std::size_t b, std::size_t t, std::size_t site) const {
-    return network_->chain(b * sites_ + site, t);
-  }
+  std::size_t row(std::size_t b, std::size_t t) const { return network_->chain(b * sites_, t); }
+  std::size_t next_site() const { return sites_ > 1 ? network_->chain(1, 0) - network_->chain(0, 0) : 0; }
 
   /// fn(b, t, i) for every chain i = chain(b, t) from t = first on; each window belongs to one thread.
   template <class Function>
@@ -176,7 +175,7 @@ class RolloutLoss final : public Loss<T> {
 
   void forward(const T* parameters, const Batch& batch, std::size_t first) {
     const NormaliserView output = normalisers_.output.view();
-    const std::size_t states = batch.shape.states;
+    const std::size_t states = batch.shape.states, n_out = outputs(), stride = next_site();
     const std::size_t going = network_->first();
     for_each_chain(0, [&](std::size_t b, std::size_t t, std::size_t i) {
       std::copy_n(batch.resolved.data() + ((first + b) * states + t) * d_, d_, z_[0].data() + i * d_);
@@ -188,10 +187,10 @@ class RolloutLoss final : public Loss<T> {
       });
       network_->forward(parameters, s, x_[s].data(), y_.data());
       for_each_chain(from, [&](std::size_t b, std::size_t t, std::size_t i) {
-        for (std::size_t site = 0; site < sites_; ++site)
-          for (std::size_t j = 0; j < outputs(); ++j)
-            closure_[s][i * c_ + map().closure(site, j)] =
-                output.to_physical(j, static_cast<double>(y_[row(b, t, site) * outputs() + j]));
+        const T* y = y_.data() + row(b, t) * n_out;
+        for (std::size_t site = 0; site < sites_; ++site, y += stride * n_out)
+          for (std::size_t j = 0; j < n_out; ++j)
+            closure_[s][i * c_ + map().closure(site, j)] = output.to_physical(j, static_cast<double>(y[j]));
       });
       if (columns_) step_columns(s);
       for_each_chain(going, [&](std::size_t b, std::size_t t, std::size_t i) {
@@ -213,7 +212,7 @@ class RolloutLoss final : public Loss<T> {
 
   void backward(const T* parameters, const Batch& batch, std::size_t first, T* gradient) {
     const NormaliserView input = normalisers_.input.view(), output = normalisers_.output.view();
-    const std::size_t states = batch.shape.states;
+    const std::size_t states = batch.shape.states, n_in = inputs(), n_out = outputs(), stride = next_site();
     for (auto& array : d_closure_) std::ranges::fill(array, 0.0);
     std::ranges::fill(d_z_, 0.0);
     for (std::size_t s = steps_; s-- > 0;) {
@@ -233,19 +232,20 @@ class RolloutLoss final : public Loss<T> {
       if (columns_) step_columns_back(s);
       const std::size_t from = s == 0 ? 0 : network_->first();
       for_each_chain(from, [&](std::size_t b, std::size_t t, std::size_t i) {
-        for (std::size_t site = 0; site < sites_; ++site)
-          for (std::size_t j = 0; j < outputs(); ++j)
-            y_[row(b, t, site) * outputs() + j] =
-                static_cast<T>(d_closure_[s][i * c_ + map().closure(site, j)] * output.scale[j]);
+        T* d_y = y_.data() + row(b, t) * n_out;
+        for (std::size_t site = 0; site < sites_; ++site, d_y += stride * n_out)
+          for (std::size_t j = 0; j < n_out; ++j)
+            d_y[j] = static_cast<T>(d_closure_[s][i * c_ + map().closure(site, j)] * output.scale[j]);
       });
       network_->backward(parameters, s, x_[s].data(), y_.data(), gradient, s > 0 ? d_x_.data() : nullptr);
       d_z_.swap(d_before_);
       if (s == 0) return;
       for_each_chain(from, [&](std::size_t b, std::size_t t, std::size_t i) {
+        const T* const d_x = d_x_.data() + row(b, t) * n_in;
         map().read_adjoint(
             z_[s].data() + i * d_,
             [&](std::size_t site, std::size_t f) {
-              return static_cast<double>(d_x_[row(b, t, site) * inputs() + f]) * input.factor[f];
+              return static_cast<double>(d_x[site * stride * n_in + f]) * input.factor[f];
             },
             d_z_.data() + i * d_);
       });
@@ -263,7 +263,7 @@ class RolloutLoss final : public Loss<T> {
     const std::size_t at = sample * batch.shape.states + t;
     const double* const noise = s == 0 && !batch.noise.empty() ? batch.noise.data() + at * d_ : nullptr;
     if (map().is_plain()) {
-      T* const x = x_[s].data() + row(b, t, 0) * d_;
+      T* const x = x_[s].data() + row(b, t) * d_;
       for (std::size_t v = 0; v < d_; ++v) {
         double value = input.to_network(v, z[v]);
         if (noise) value += noise[v];
@@ -279,8 +279,10 @@ class RolloutLoss final : public Loss<T> {
     }
     const double* const given =
         batch.given.empty() ? nullptr : batch.given.data() + (at + s) * map().given_size();
+    const std::size_t n_in = inputs(), stride = next_site();
+    T* const x = x_[s].data() + row(b, t) * n_in;
     map().read(z, given, [&](std::size_t site, std::size_t f, double value) {
-      x_[s][row(b, t, site) * inputs() + f] = static_cast<T>(input.to_network(f, value));
+      x[site * stride * n_in + f] = static_cast<T>(input.to_network(f, value));
     });
   }
 

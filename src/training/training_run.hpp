@@ -15,8 +15,8 @@ class TrainingRun {
   /// From `start`, or random weights where that is empty; to resume, from the checkpoint or the finished model
   /// if there is one.
   TrainingRun(const Experiment& experiment, const ModelPlan& model, const DataFile& data,
-              const InputMap& inputs, const Normalisation& normalisation, const std::vector<double>& start, const std::string& path,
-              const TrainOptions& options);
+              const InputMap& inputs, const Normalisation& normalisation, const std::vector<double>& start,
+              const std::string& path, const TrainOptions& options);
 
   TrainingState<T> state;
   std::optional<TrainingResult> result;  // once it is finished

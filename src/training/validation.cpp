@@ -29,12 +29,13 @@ std::vector<ValidationPiece> spread_pieces(std::size_t trajectories, std::size_t
 }
 
 RolloutValidation::RolloutValidation(const DataSplit& split, const Plan& plan)
-    : plan_(plan),
-      d_(split.resolved_size()),
-      e_(split.input_names().size()),
-      low_(d_),
-      high_(d_) {
-  plan_.history = std::min(plan.history, split.times() - 2);
+    : plan_(plan), d_(split.resolved_size()), e_(split.input_names().size()), low_(d_), high_(d_) {
+  if (plan.history + 1 >= split.times())
+    throw UsageError(
+        "split {}: the history takes {} of its {} times, which leaves nothing to judge rollouts by; say a "
+        "shorter "
+        "history, or give longer trajectories",
+        split.name(), plan.history + 1, split.times());
   plan_.intervals = std::min(plan.intervals, split.times() - 1 - plan_.history);
   const std::size_t times = plan_.history + plan_.intervals + 1, piece = times * d_;
   const auto spread = spread_pieces(split.trajectories(), split.times() + 1 - times, plan.pieces);
@@ -147,7 +148,8 @@ double RolloutValidation::error(const NetworkShape& shape, std::span<const T> pa
 }
 
 double RolloutValidation::error_without_closure(const LossContext& context) const {
-  return mean_error(run(context, [](std::size_t, const std::vector<double>&, std::vector<double>&) {}), context);
+  return mean_error(run(context, [](std::size_t, const std::vector<double>&, std::vector<double>&) {}),
+                    context);
 }
 
 template double RolloutValidation::error(const NetworkShape&, std::span<const float>,
