@@ -11,8 +11,8 @@ install(TARGETS mac_library EXPORT mac-full)
 if(MAC_HAS_FORTRAN)  # .mod files are of one compiler; the sources are for the others
   install(TARGETS mac_fortran EXPORT mac-fortran)
   install(EXPORT mac-fortran NAMESPACE mac:: DESTINATION ${package_folder})
-  install(FILES ${fortran_modules}/mac.mod ${fortran_modules}/mac_c.mod bindings/fortran/mac.f90 bindings/fortran/mac_c.f90
-          DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/mac/fortran)
+  install(FILES ${fortran_modules}/mac.mod ${fortran_modules}/mac_c.mod DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/mac/fortran)
+  install(DIRECTORY bindings/fortran/ DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/mac/fortran)
 endif()
 install(DIRECTORY include/mac DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})
 install(DIRECTORY zoo experiments DESTINATION ${CMAKE_INSTALL_DATADIR}/mac)  # experiments name models of the zoo beside them

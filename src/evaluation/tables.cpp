@@ -354,6 +354,40 @@ Table statistics_table(const Evaluation& evaluation, const std::string& split) {
 
 }  // namespace
 
+namespace {
+
+/// Errors by the value of a parameter, of one split.
+Table parameter_table(const Evaluation& evaluation, const std::string& split,
+                      const ParameterMetrics& parameter) {
+  const auto models = models_with(evaluation, split);
+  Table table;
+  table.title = fmt::format(
+      "{}, {}: relative L2 error in % by {}{}", evaluation.experiment.system->name(), split_title(split),
+      parameter.name,
+      parameter.training ? fmt::format(", in the training data {}", to_string(*parameter.training)) : "");
+  table.header = {parameter.name, "training range", "trajectories"};
+  for (const ModelMetrics* model : models) table.header.push_back(model->model);
+  for (std::size_t k = 0; k < parameter.groups.size(); ++k) {
+    const ParameterMetrics::Group& first = parameter.groups[k];
+    std::vector<std::string> row{significant(first.value), first.outside ? "outside" : "inside",
+                                 fmt::format("{}", first.trajectories)};
+    for (const ModelMetrics* model : models) {
+      const auto& all = model->splits.at(split).by_parameter;
+      const auto own = std::ranges::find(all, parameter.name, &ParameterMetrics::name);
+      if (own == all.end() || k >= own->groups.size() || own->groups[k].value != first.value)
+        row.push_back("-");
+      else if (own->groups[k].blow_ups == own->groups[k].trajectories)
+        row.push_back("blew up");
+      else
+        row.push_back(percent(own->groups[k].error));
+    }
+    table.rows.push_back(std::move(row));
+  }
+  return table;
+}
+
+}  // namespace
+
 std::vector<Table> tables(const Evaluation& evaluation) {
   std::vector<Table> result;
   for (const std::string split : {"train", "validation", "test", "ood"}) {
@@ -366,6 +400,8 @@ std::vector<Table> tables(const Evaluation& evaluation) {
     result.push_back(summary_table(evaluation, split));
     for (const auto& [label, series] : first.labelled_physical_l2)
       result.push_back(field_table(evaluation, split, label));
+    for (const ParameterMetrics& parameter : first.by_parameter)
+      result.push_back(parameter_table(evaluation, split, parameter));
   }
   for (const std::string split : {"train", "validation", "test", "ood", statistics_split})
     if (Table table = statistics_table(evaluation, split); !table.rows.empty())

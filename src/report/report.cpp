@@ -177,6 +177,10 @@ std::vector<NamedResponse> memory_responses(const Source& source, int threads) {
   for (const TrainedModel& trained : source.models)
     if (std::ranges::find(responses, trained.name, &NamedResponse::model) == responses.end())
       responses.push_back({trained.name, memory_response(trained.model, *source.data, options)});
+  // The panels are closure components: a network of other ones (a local one beside one of the whole state) has none.
+  std::erase_if(responses, [&](const NamedResponse& named) {
+    return named.response.closure_names != responses.front().response.closure_names;
+  });
   return responses;
 }
 
@@ -196,6 +200,7 @@ std::vector<Figure> case_figures(Source& source) {
       if (closure.models().size() > 1)
         figures.push_back(std::move(closure));  // some model has a closure of its own
     if (fourier) figures.push_back(energy_figure(experiment, *shown));
+    if (auto field = space_time_figure(experiment, *shown)) figures.push_back(std::move(*field));
   }
   return figures;
 }
@@ -231,6 +236,7 @@ Evaluation write_report(Source source, const std::string& output, const ReportOp
   const Evaluation& evaluation = source.evaluation;
   for (Figure& figure : series_figures(evaluation)) figures.push_back(std::move(figure));
   for (Figure& figure : statistics_figures(evaluation)) figures.push_back(std::move(figure));
+  for (Figure& figure : parameter_figures(evaluation)) figures.push_back(std::move(figure));
   const auto add = [&](std::optional<Figure> figure) {
     if (figure) figures.push_back(std::move(*figure));
   };
@@ -267,7 +273,8 @@ Evaluation write_report(Source source, const std::string& output, const ReportOp
 void draw_series(const Evaluation& evaluation, const std::string& folder) {
   namespace fs = std::filesystem;
   make_folder(folder);
-  for (const auto& figures : {report::series_figures(evaluation), report::statistics_figures(evaluation)})
+  for (const auto& figures : {report::series_figures(evaluation), report::statistics_figures(evaluation),
+                              report::parameter_figures(evaluation)})
     for (const report::Figure& figure : figures)
       write_file_atomically(fs::path(folder) / (figure.name + ".svg"), report::draw(figure).whole_svg);
 }
