@@ -32,7 +32,8 @@ RolloutValidation::RolloutValidation(const DataSplit& split, const Plan& plan)
     : plan_(plan), d_(split.resolved_size()), low_(d_), high_(d_) {
   if (plan.history + 1 >= split.times())
     throw UsageError(
-        "split {}: the history takes {} of its {} times, which leaves nothing to judge rollouts by; say a shorter "
+        "split {}: the history takes {} of its {} times, which leaves nothing to judge rollouts by; say a "
+        "shorter "
         "history, or give longer trajectories",
         split.name(), plan.history + 1, split.times());
   plan_.intervals = std::min(plan.intervals, split.times() - 1 - plan_.history);
