@@ -55,9 +55,10 @@ class AutoTraining {
       throw UsageError(
           "{}: has no validation split to judge trials by; say recipe = \"fast\" and select = \"last\"",
           data.path());
-    identity_ = fmt::format("{}{} {} {} {} given: {}", to_text(training()), plan.network->shape.d_model,
+    identity_ = fmt::format("{}{} {} {} {} given: {}{}", to_text(training()), plan.network->shape.d_model,
                             plan.network->shape.n_blocks, plan.network->shape.d_state,
-                            to_string(plan.network->shape.kind), fmt::join(training().given, " "));
+                            to_string(plan.network->shape.kind), fmt::join(training().given, " "),
+                            to_text(plan.network->inputs));
     choose_equations();
     limit_lengths();
   }
@@ -126,7 +127,7 @@ class AutoTraining {
       return entry != found.provenance.end() && entry->second == value;
     };
     if (!says("auto_plan", identity_) || !says("data_experiment", data_.experiment().config.text()) ||
-        found.normalisation != normalisation())
+        found.normalisation != scales().network)
       return std::nullopt;
     TrainingResult result{std::move(found), 0, NAN, 0};
     result.search = result.model.provenance.at("search");
@@ -135,14 +136,17 @@ class AutoTraining {
     return result;
   }
 
-  Normalisation normalisation() const {
+  InputMap inputs() const {
+    return {plan_.network->inputs, *experiment_.system, data_.split("train").input_names()};
+  }
+  FittedScales scales() const {
     const DataSplit train = data_.split("train");
-    return fit_normalisation(train, *experiment_.system, training().normalisation, training().held.target,
-                             train.times());
+    return fit_scales(train, *experiment_.system, inputs(), training().normalisation, training().held.target,
+                      train.times());
   }
 
   double error_without_closure() const {
-    const Normalisation scale = normalisation();
+    const FittedScales scale = scales();
     const auto steps = [&](double time) { return static_cast<std::size_t>(std::lround(time / dt())); };
     const DataSplit validation = data_.split("validation");
     const std::size_t all = validation.times() - 1, horizon = training().validation_horizon > 0
@@ -150,7 +154,8 @@ class AutoTraining {
                                                                   : all;
     const RolloutValidation rollouts(validation, {std::min(all, horizon), training().validation_trajectories,
                                                   steps(training().history), training().validation_beyond});
-    return rollouts.error_without_closure({*experiment_.system, scale, training().held, dt()});
+    return rollouts.error_without_closure({*experiment_.system, scale.network, training().held, dt(), 1, 0,
+                                           inputs(), scale.resolved});
   }
 
   std::size_t trial_steps() const {
