@@ -15,6 +15,7 @@
 #include "report/gnuplot.hpp"
 #include "report/html.hpp"
 #include "report/run_folder.hpp"
+#include "report/search_table.hpp"
 #include "report/summary.hpp"
 #include "report/training_summary.hpp"
 
@@ -129,6 +130,11 @@ Section what_was_run(const Source& source) {
 
   std::string body = html_facts(facts);
   if (!source.models.empty()) body += html_table(models_table(source.models));
+  for (const TrainedModel& trained : source.models)
+    if (auto tried = search_table(trained.model)) {
+      tried->title = fmt::format("{}: {}", trained.file, tried->title);
+      body += html_table(*tried);
+    }
   std::set<std::string> told;
   for (const TrainedModel& trained : source.models) {
     const std::string plan = value_of(trained.model, "training");
