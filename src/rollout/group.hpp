@@ -19,7 +19,7 @@ struct GroupStart {
 struct GroupTask {
   const System& system;
   HeldClosure held;
-  double dt;                        // the closure step
+  ReducedStep dt;                   // the closure step
   const std::vector<double>& time;  // of the rollout
   std::size_t first_in_data;        // index of time[0] in the data
   std::size_t history;              // the model is given the truth up to and including this index

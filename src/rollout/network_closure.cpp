@@ -7,6 +7,7 @@
 #include <mac/rollout.hpp>
 #include <vector>
 
+#include "coupling/coupled_columns.hpp"
 #include "coupling/network_columns.hpp"
 
 namespace mac {
@@ -57,8 +58,19 @@ class NetworkGroup final : public ClosureGroup {
   /// memory before it.
   void advance_by_stages(const GroupStep& step, double* y) {
     const std::size_t d = step.system.resolved_size(), c = step.system.closure_size();
-    room_.resize(step.count * d);
     closure_.resize(step.count * c);
+    if (step.columns) {
+      step.columns->step_by_stages(
+          [&](double fraction, const double* at) {
+            if (fraction == 0) return step.closure;
+            scratch_ = before_;
+            network_.predict(at, closure_.data(), scratch_.data());
+            return static_cast<const double*>(closure_.data());
+          },
+          y);
+      return;
+    }
+    room_.resize(step.count * d);
     held_rk4::step(
         {step.count, d, c, step.system.closure_targets().data()}, step.dt, room_,
         [&](std::size_t, const double* at, double* rate) {

@@ -5,8 +5,10 @@
 #include <mac/error.hpp>
 #include <mac/progress.hpp>
 #include <mac/rollout.hpp>
+#include <mac/step_stability.hpp>
 #include <optional>
 
+#include "coupling/coupled_columns.hpp"
 #include "data/provenance.hpp"
 #include "data/relative_l2.hpp"
 #include "io/atomic_file.hpp"
@@ -33,7 +35,7 @@ bool sound(const double* values, std::size_t count) {
 struct SplitTask {
   DataSplit split;
   std::size_t trajectories;               // the first so many of the split
-  double dt;                              // the closure step
+  ReducedStep dt;                         // the closure step
   std::vector<double> time;               // of the rollout
   std::size_t first_in_data = 0;          // index of time[0] in the data
   std::size_t history = 0;                // the model is given the truth up to and including this index
@@ -54,6 +56,8 @@ GroupResult roll_group(ClosureGroup& group, const GroupTask& task, GroupStart st
   std::vector<double> closure = continued ? std::move(start.closure) : std::vector<double>(count * c);
   std::vector<double> previous = continued ? std::move(start.previous) : std::vector<double>(count * c);
   if (continued) group.restore_memory(start.memory.data());
+  std::optional<CoupledColumns> columns;
+  if (!dt.is_one_rk4_step()) columns.emplace(system, dt, held, count);
 
   for (std::size_t n = 0; n < times; ++n) {
     const auto began = std::chrono::steady_clock::now();
@@ -73,7 +77,8 @@ GroupResult roll_group(ClosureGroup& group, const GroupTask& task, GroupStart st
       std::copy_n(now, c, out.closure.data() + (i * times + n) * c);
     }
     if (n + 1 < times) {
-      group.advance(step, {system, dt, held, count, closure.data(), step > 0 ? previous.data() : nullptr},
+      group.advance(step, {system, dt, held, count, closure.data(), step > 0 ? previous.data() : nullptr,
+                           columns ? &*columns : nullptr},
                     y.data());
       if (n + 1 <= history)  // still reading the true past
         for (std::size_t i = 0; i < count; ++i)
@@ -179,7 +184,7 @@ RolloutFile open_earlier(const std::string& path, const ClosureModel& model, con
   return earlier;
 }
 
-SplitTask plan_split(DataSplit split, double step, const RolloutOptions& options,
+SplitTask plan_split(DataSplit split, ReducedStep step, const RolloutOptions& options,
                      const RolloutFile* earlier) {
   const std::size_t trajectories = std::min(split.trajectories(), options.most);
   SplitTask task{std::move(split), trajectories, step, {}, 0, 0, nullptr};
@@ -222,9 +227,10 @@ std::vector<SplitTask> plan_splits(const DataFile& data, const RolloutOptions& o
     for (const char* name : {"test", "ood", "statistics"})
       if (data.has(name)) names.push_back(name);
   if (names.empty()) throw UsageError("{}: has neither a test nor an ood split to roll out", data.path());
+  const RolloutPlan plan = options.plan ? *options.plan : rollout_plan(data.experiment());
+  const ReducedStep step = choose_step(*data.experiment().system, plan, data);
   std::vector<SplitTask> tasks;
-  for (const std::string& name : names)
-    tasks.push_back(plan_split(data.split(name), data.experiment().data.closure_step(), options, earlier));
+  for (const std::string& name : names) tasks.push_back(plan_split(data.split(name), step, options, earlier));
   return tasks;
 }
 
@@ -260,6 +266,7 @@ ValidationError validation_error(const ClosureModel& model, const DataFile& data
   some.threads = options.threads;
   some.quiet = true;
   some.to = horizon;
+  some.plan = options.plan;
   some.history = std::min(options.history, horizon);
   some.most = options.validation;
   const RolloutSplit split = rollout_in_memory(model, data, some).splits.front();
@@ -273,6 +280,10 @@ GroupResult ClosureModel::roll(const GroupTask&, GroupStart) const {
 }
 
 void ClosureGroup::advance(std::size_t, const GroupStep& step, double* y) {
+  if (step.columns) {
+    step.columns->step(step.closure, step.previous, y);
+    return;
+  }
   const std::size_t d = step.system.resolved_size(), c = step.system.closure_size();
   for (std::size_t i = 0; i < step.count; ++i)
     coupled_step(step.system, step.dt, step.held, step.closure + i * c,

@@ -68,7 +68,7 @@ class Study {
     write_experiment();
     generate_data();
     const DataFile data = DataFile::open(path("data.h5"));
-    if (auto warning = stability_warning(*experiment_.system, data)) warn(std::move(*warning));
+    if (auto warning = stability_warning(*experiment_.system, rollout_plan(experiment_), data)) warn(std::move(*warning));
     std::vector<std::string> rollouts;
     for (const std::vector<Job>& together : jobs()) {
       together[0].plan.file ? take_model(together[0]) : train_models(together, data);
@@ -238,6 +238,7 @@ class Study {
         std::string settings = plan.network ? to_text(plan.network->training) : std::string();
         if (plan.network && !plan.network->training.init_file.empty())
           settings += hash_file(plan.network->training.init_file);
+        if (plan.network) settings += rollout_text();
         of_model.push_back({plan, settings + tables[i].canonical(), "models/" + file,
                             fmt::format("rollouts/{}.h5", fs::path(file).stem().string())});
       }
@@ -288,10 +289,19 @@ class Study {
     });
   }
 
+  /// [rollout], where it says anything: what depends on it is made anew when it changes.
+  std::string rollout_text() const {
+    const RolloutPlan plan = rollout_plan(experiment_);
+    return plan == RolloutPlan{} ? "" : fmt::format("{} {}", plan.integrator, plan.substeps);
+  }
+
   void roll_out(const std::string& output, const ModelRequest& request, const std::string& model,
                 const DataFile& data) {
-    stage("rollout", output, {manifest_.content("data.h5"), model}, [&] {
+    std::vector<std::string> made_from{manifest_.content("data.h5"), model};
+    if (const std::string how = rollout_text(); !how.empty()) made_from.push_back(how);
+    stage("rollout", output, made_from, [&] {
       RolloutOptions options;
+      options.plan = rollout_plan(experiment_);
       options.threads = options_.threads;
       options.quiet = options_.quiet;
       options.time_steps = true;

@@ -84,7 +84,7 @@ class RolloutLoss final : public Loss<T> {
     network_.reset();  // frees its tapes before the new ones are made
     network_ = make_rollout_network(form_, engine_, windows, starts, steps_, first_start());
     const std::size_t chains = windows * starts;
-    if (context_.system.calls_are_dear()) {
+    if (context_.system.calls_are_dear() || !context_.dt.is_one_rk4_step()) {
       columns_.emplace(context_.system, context_.dt, context_.held, windows * (starts - network_->first()));
       before_.resize(chains * c_);
       d_previous_.resize(chains * c_);
@@ -246,7 +246,7 @@ class RolloutLoss final : public Loss<T> {
   std::vector<double> d_z_, d_before_;    // (chains, d)
   std::vector<double> squares_, slopes_;  // (batch, d): of each window and variable
 
-  std::optional<CoupledColumns> columns_;    // where a call of the right-hand side is dear
+  std::optional<CoupledColumns> columns_;    // where a call of the right-hand side is dear, or a step has substeps
   std::vector<double> before_, d_previous_;  // (chains, c): the predictions before those of a step
 };
 

@@ -6,6 +6,7 @@
 #include <deque>
 #include <mac/error.hpp>
 #include <mac/progress.hpp>
+#include <mac/step_stability.hpp>
 #include <mac/training.hpp>
 #include <type_traits>
 #include <utility>
@@ -77,7 +78,8 @@ class Trainer {
         train_(data.split("train")),
         normalisation_(fit_normalisation(train_, *experiment.system, plan_.normalisation, plan_.held.target,
                                          usable_times(train_, longest_horizon(plan_), step_size()))),
-        context_{*experiment.system, normalisation_, plan_.held, step_size(), threads_, history()},
+        context_{*experiment.system, normalisation_, plan_.held, choose_step(*experiment.system, rollout_plan(experiment), data),
+                 threads_, history()},
         engine_(make_engine<T>(shape_, options.device, threads_)) {
     std::vector<double> start;  // empty: random weights
     if (!plan_.init_file.empty()) {
@@ -174,7 +176,8 @@ class Trainer {
 
   bool on_device(const StagePlan& stage) const {
     return options_.device == Device::cuda && plan_.history == 0 && !train_.masked() &&
-           descends_on_device(stage, *experiment_.system);
+           descends_on_device(stage, *experiment_.system) &&
+           (stage.loss == LossKind::closure || context_.dt.is_one_rk4_step());
   }
 
   void advance(Group& group, Progress& progress) {
