@@ -9,7 +9,6 @@
 #include <mac/coupling.hpp>
 #include <mac/data.hpp>
 #include <mac/precision.hpp>
-#include <mac/reduced_step.hpp>
 #include <memory>
 #include <optional>
 #include <string>
@@ -21,8 +20,7 @@ namespace mac {
 /// overflow.
 inline constexpr double blow_up_bound = 1e12;
 
-struct Model;          // mac/model.hpp
-class CoupledColumns;  // coupling/coupled_columns.hpp
+struct Model;      // mac/model.hpp
 struct GroupTask;  // see rollout/group.hpp
 struct GroupStart;
 struct GroupResult;
@@ -30,12 +28,11 @@ struct GroupResult;
 /// What a group of trajectories needs to advance over one saved step; arrays are (count, closure_size).
 struct GroupStep {
   const System& system;
-  ReducedStep dt;
+  double dt;
   HeldClosure held;
   std::size_t count;
   const double* closure;
   const double* previous;  // null in the first step
-  CoupledColumns* columns = nullptr;  // where dt is not one step of RK4
 };
 
 /// The closure of a group of trajectories that advance together; owns their memory. No trajectory may depend
@@ -101,7 +98,6 @@ struct RolloutOptions {
   bool time_steps = false;      // record the wall time of every step (the file is then not reproducible)
   bool self_contained = false;  // copy the truth into the file
   std::size_t most = SIZE_MAX;  // the first so many trajectories of each split
-  std::optional<RolloutPlan> plan = std::nullopt;  // default: that of the data's experiment
   std::size_t validation = 0;   // the first so many of the split validation, for the file's validation_error
 };
 

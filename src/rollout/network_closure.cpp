@@ -7,15 +7,15 @@
 #include <mac/rollout.hpp>
 #include <vector>
 
-#include "coupling/coupled_columns.hpp"
 #include "coupling/network_columns.hpp"
+#include "rollout/group.hpp"
 
 namespace mac {
 
 namespace {
 
 template <class T>
-class NetworkGroup final : public ClosureGroup {
+class NetworkGroup final : public ClosureGroup, public PredictsStages {
  public:
   NetworkGroup(const StepEngine<T>& engine, const Normalisers& normalisers, std::size_t count, bool stages)
       : network_(engine, normalisers, count),
@@ -32,6 +32,13 @@ class NetworkGroup final : public ClosureGroup {
       advance_by_stages(step, y);
     else
       ClosureGroup::advance(n, step, y);
+  }
+
+  const double* predict_stage(const double* y) override {
+    closure_.resize(network_.columns() * network_.outputs());
+    scratch_ = before_;
+    network_.predict(y, closure_.data(), scratch_.data());
+    return closure_.data();
   }
 
   // A trajectory's recurrent state, and for a step by stages the one before it.
@@ -58,18 +65,6 @@ class NetworkGroup final : public ClosureGroup {
   /// memory before it.
   void advance_by_stages(const GroupStep& step, double* y) {
     const std::size_t d = step.system.resolved_size(), c = step.system.closure_size();
-    closure_.resize(step.count * c);
-    if (step.columns) {
-      step.columns->step_by_stages(
-          [&](double fraction, const double* at) {
-            if (fraction == 0) return step.closure;
-            scratch_ = before_;
-            network_.predict(at, closure_.data(), scratch_.data());
-            return static_cast<const double*>(closure_.data());
-          },
-          y);
-      return;
-    }
     room_.resize(step.count * d);
     held_rk4::step(
         {step.count, d, c, step.system.closure_targets().data()}, step.dt, room_,
@@ -78,9 +73,7 @@ class NetworkGroup final : public ClosureGroup {
         },
         [&](std::size_t i, const double* at) -> held_rk4::StageClosure {
           if (i == 0) return {step.closure, nullptr, 0};
-          scratch_ = before_;
-          network_.predict(at, closure_.data(), scratch_.data());
-          return {closure_.data(), nullptr, 0};
+          return {predict_stage(at), nullptr, 0};
         },
         y);
   }

@@ -42,6 +42,17 @@ struct SplitTask {
   const RolloutSplit* earlier = nullptr;  // the rollout that this one continues
 };
 
+/// A step in substeps or by ETDRK4.
+void advance_columns(CoupledColumns& columns, ClosureGroup& group, const GroupStep& step, double* y) {
+  auto* const stages = dynamic_cast<PredictsStages*>(&group);
+  if (step.held.hold == Hold::stage && stages)  // the first stage is the prediction at y itself
+    columns.step_by_stages(
+        [&](double fraction, const double* at) { return fraction == 0 ? step.closure : stages->predict_stage(at); },
+        y);
+  else
+    columns.step(step.closure, step.previous, y);
+}
+
 /// The rollout of the paper's sec_framework: predict C_n from y_n, advance eq. (3), eq_rom2, by one step,
 /// repeat.
 GroupResult roll_group(ClosureGroup& group, const GroupTask& task, GroupStart start, Progress& progress) {
@@ -57,7 +68,8 @@ GroupResult roll_group(ClosureGroup& group, const GroupTask& task, GroupStart st
   std::vector<double> previous = continued ? std::move(start.previous) : std::vector<double>(count * c);
   if (continued) group.restore_memory(start.memory.data());
   std::optional<CoupledColumns> columns;
-  if (!dt.is_one_rk4_step()) columns.emplace(system, dt, held, count);
+  if (!dt.is_one_rk4_step() && !dynamic_cast<const HasIntegrator*>(&group))
+    columns.emplace(system, dt, held, count);
 
   for (std::size_t n = 0; n < times; ++n) {
     const auto began = std::chrono::steady_clock::now();
@@ -77,9 +89,11 @@ GroupResult roll_group(ClosureGroup& group, const GroupTask& task, GroupStart st
       std::copy_n(now, c, out.closure.data() + (i * times + n) * c);
     }
     if (n + 1 < times) {
-      group.advance(step, {system, dt, held, count, closure.data(), step > 0 ? previous.data() : nullptr,
-                           columns ? &*columns : nullptr},
-                    y.data());
+      const GroupStep now{system, dt, held, count, closure.data(), step > 0 ? previous.data() : nullptr};
+      if (columns)
+        advance_columns(*columns, group, now, y.data());
+      else
+        group.advance(step, now, y.data());
       if (n + 1 <= history)  // still reading the true past
         for (std::size_t i = 0; i < count; ++i)
           std::copy_n(start.truth.data() + (i * (history + 1) + n + 1) * d, d, y.data() + i * d);
@@ -227,8 +241,7 @@ std::vector<SplitTask> plan_splits(const DataFile& data, const RolloutOptions& o
     for (const char* name : {"test", "ood", "statistics"})
       if (data.has(name)) names.push_back(name);
   if (names.empty()) throw UsageError("{}: has neither a test nor an ood split to roll out", data.path());
-  const RolloutPlan plan = options.plan ? *options.plan : rollout_plan(data.experiment());
-  const ReducedStep step = choose_step(*data.experiment().system, plan, data);
+  const ReducedStep step = choose_step(*data.experiment().system, rollout_plan(data.experiment()), data);
   std::vector<SplitTask> tasks;
   for (const std::string& name : names) tasks.push_back(plan_split(data.split(name), step, options, earlier));
   return tasks;
@@ -266,7 +279,6 @@ ValidationError validation_error(const ClosureModel& model, const DataFile& data
   some.threads = options.threads;
   some.quiet = true;
   some.to = horizon;
-  some.plan = options.plan;
   some.history = std::min(options.history, horizon);
   some.most = options.validation;
   const RolloutSplit split = rollout_in_memory(model, data, some).splits.front();
@@ -280,10 +292,6 @@ GroupResult ClosureModel::roll(const GroupTask&, GroupStart) const {
 }
 
 void ClosureGroup::advance(std::size_t, const GroupStep& step, double* y) {
-  if (step.columns) {
-    step.columns->step(step.closure, step.previous, y);
-    return;
-  }
   const std::size_t d = step.system.resolved_size(), c = step.system.closure_size();
   for (std::size_t i = 0; i < step.count; ++i)
     coupled_step(step.system, step.dt, step.held, step.closure + i * c,

@@ -85,8 +85,11 @@ TEST_P(Coupled, TakesAHostStepThatIsAMultipleOfTheClosureStep) {
 TEST_P(Coupled, TakesAHostStepThatDividesTheClosureStepAsSubstepsOfARollout) {
   RolloutOptions options;
   options.quiet = true;
-  options.plan = RolloutPlan{2, "rk4"};
-  rollout(*make_network_closure(model_, "mac", GetParam().held), DataFile::open(folder_.file("data.h5")),
+  generate(Experiment::parse(DataFile::open(folder_.file("data.h5")).experiment().config.text() +
+                                 "[rollout]\nsubsteps = 2\n",
+                             "study.toml"),
+           folder_.file("halved.h5"), {1, true});
+  rollout(*make_network_closure(model_, "mac", GetParam().held), DataFile::open(folder_.file("halved.h5")),
           folder_.file("halves.h5"), options);
   EXPECT_NE(RolloutFile::open(folder_.file("halves.h5")).splits.front().resolved, rollout_.resolved);
   rollout_ = RolloutFile::open(folder_.file("halves.h5")).splits.front();
