@@ -28,7 +28,9 @@ TEST(PhiFunctions, OfADiagonalMatrixAreThoseOfItsNumbers) {
         expected = 0;
         for (int j = 0; j < 12; ++j) expected += term, term *= x / (k + j + 1);
       }
-      EXPECT_NEAR(phi[static_cast<std::size_t>(k)](i, i), static_cast<double>(expected), 2e-14)
+      // Doubled ten times for the number -300: 2^10 roundings.
+      EXPECT_NEAR(phi[static_cast<std::size_t>(k)](i, i), static_cast<double>(expected),
+                  1e-13 * (1 + std::abs(static_cast<double>(expected))))
           << "phi_" << k << " of " << z(i, i);
       expected = (expected - 1 / factorial) / x;
       factorial *= k + 1;
@@ -158,7 +160,7 @@ TEST(ReducedStep, OfEtdrk4ConvergesAtFourthOrderAndTakesStiffModesExactly) {
   };
   EXPECT_LT(error(1), 1e-2 * distance(exact, std::vector<double>(32)));
   EXPECT_GT(std::log2(error(4) / error(8)), 3);  // stiff modes come to the order of 4 late
-  EXPECT_GT(distance(after(*system, {0.125, 1}, y), exact), 1e3);
+  EXPECT_FALSE(distance(after(*system, {0.125, 1}, y), exact) < 1e3) << "blows up, to NaN in the end";
 }
 
 std::string study(const std::string& system, const std::string& step, const std::string& rollout = "") {
@@ -178,13 +180,13 @@ class ChosenStep : public ::testing::Test {
   test::ScratchFolder folder_;
 };
 
-const std::string stiff_ks = "name = 'ks'\nmodes = 16\ngrid = 64\nwarmup_steps = 500";
+const std::string stiff_ks = "name = 'ks'\nmodes = 16\ngrid = 72\nwarmup_steps = 500";
 const std::string ks_step = "dt = 0.05\nstride = 5";
 /// y decays towards the hidden x at this rate, whose reduced model has x at its mean.
 std::string decay(const std::string& rate) {
   return "kind = 'equations'\nname = 'decay'\nparameters = { a = " + rate +
          " }\nresolved = ['y']\nhidden = ['x']\nreduced = { x = 0 }\n"
-         "equations = 'dy = a*(x - y)\\ndx = -x'\ninitial = { y = 'uniform(0, 1)', x = 'uniform(0, 1)' }";
+         "equations = \"\"\"\ndy = a*(x - y)\ndx = -x\n\"\"\"\ninitial = { y = 'uniform(0, 1)', x = 'uniform(0, 1)' }";
 }
 
 TEST_F(ChosenStep, IsOneOfRk4WhereThatIsStable) {
