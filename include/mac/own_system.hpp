@@ -19,6 +19,7 @@
 // Each of these may be there as well:
 //
 //     std::vector<mac::Symmetry> symmetries() const;
+//     std::vector<mac::Lattice> lattices() const;                 // of the resolved variables, for local closures
 //     std::size_t fourier_modes() const;                          // see mac::System
 //     std::size_t warmup_steps() const;                           // solver steps before time 0
 //     std::string time_unit() const;
@@ -94,6 +95,12 @@ class OwnSystem final : public System, public LinearPart {
   const std::vector<std::string>& resolved_names() const override { return resolved_names_; }
   const std::vector<std::string>& closure_names() const override { return closure_names_; }
   std::span<const std::size_t> closure_targets() const override { return closure_targets_; }
+  std::vector<Lattice> lattices() const override {
+    if constexpr (requires { equations_.lattices(); })
+      return equations_.lattices();
+    else
+      return {};
+  }
   std::string_view time_unit() const override { return time_unit_; }
   std::vector<Symmetry> symmetries() const override {
     if constexpr (requires { equations_.symmetries(); })

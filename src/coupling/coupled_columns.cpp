@@ -1,10 +1,26 @@
 #include "coupling/coupled_columns.hpp"
 
+#include <mac/error.hpp>
+
 namespace mac {
 
-CoupledColumns::CoupledColumns(const System& system, ReducedStep dt, HeldClosure held, std::size_t count)
-    : system_(system), dt_(dt), held_(held), count_(count), room_(count * system.resolved_size()) {
-  if (dt_.method == StepMethod::etdrk4) exponential_.emplace(system, h(), count);
+CoupledColumns::CoupledColumns(const System& system, ReducedStep dt, HeldClosure held, std::size_t count,
+                               std::span<const std::shared_ptr<const System>> systems)
+    : system_(system),
+      dt_(dt),
+      held_(held),
+      count_(count),
+      systems_(systems),
+      room_(count * system.resolved_size()) {
+  if (dt_.method != StepMethod::etdrk4) return;
+  if (!systems_.empty()) throw UsageError("ETDRK4 takes systems of one set of parameters: say integrator = \"rk4\"");
+  exponential_.emplace(system, h(), count);
+}
+
+void CoupledColumns::rates(const double* y, double* dydt) const {
+  if (systems_.empty()) return system_.reduced_rhs_columns(count_, y, dydt);
+  const std::size_t d = system_.resolved_size();
+  for (std::size_t i = 0; i < count_; ++i) systems_[i]->reduced_rhs(y + i * d, dydt + i * d);
 }
 
 void CoupledColumns::step(const double* closure, const double* previous, double* y) {
@@ -18,12 +34,15 @@ void CoupledColumns::substep_adjoint(std::size_t m, bool has_previous, const dou
     exponential_->adjoint(share_at, d_next, d_y, d_closure, d_previous);
     return;
   }
+  const std::size_t d = system_.resolved_size();
   d_rate_.resize(room_.size);
   d_stage_.resize(room_.size);
   held_rk4::adjoint(
       columns(), h(), room_, share_at,
       [&](const double* state, const double* d_rate, double* d_stage) {
-        system_.reduced_rhs_vjp_columns(count_, state, d_rate, d_stage);
+        if (systems_.empty()) return system_.reduced_rhs_vjp_columns(count_, state, d_rate, d_stage);
+        for (std::size_t i = 0; i < count_; ++i)
+          systems_[i]->reduced_rhs_vjp(state + i * d, d_rate + i * d, d_stage + i * d);
       },
       d_next, d_rate_.data(), d_stage_.data(), d_y, d_closure, d_previous);
 }

@@ -9,7 +9,9 @@
 #include <mac/coupling.hpp>
 #include <mac/held_rk4.hpp>
 #include <mac/reduced_step.hpp>
+#include <memory>
 #include <optional>
+#include <span>
 #include <vector>
 
 #include "coupling/exponential_step.hpp"
@@ -18,7 +20,9 @@ namespace mac {
 
 class CoupledColumns {
  public:
-  CoupledColumns(const System& system, ReducedStep dt, HeldClosure held, std::size_t count);
+  /// `systems`: the equations of each, where they are not all the same; outlives this. ETDRK4 takes one only.
+  CoupledColumns(const System& system, ReducedStep dt, HeldClosure held, std::size_t count,
+                 std::span<const std::shared_ptr<const System>> systems = {});
 
   /// Advances y (count, d) by dt; closure and previous (count, c), previous null in the first step.
   void step(const double* closure, const double* previous, double* y);
@@ -69,9 +73,7 @@ class CoupledColumns {
     else
       held_rk4::compute_stages(
           columns(), h(), y, room_,
-          [&](std::size_t, const double* state, double* rate) {
-            system_.reduced_rhs_columns(count_, state, rate);
-          },
+          [&](std::size_t, const double* state, double* rate) { rates(state, rate); },
           closure_at);
   }
   template <class ClosureAt>
@@ -88,6 +90,7 @@ class CoupledColumns {
       return held_rk4::StageClosure{closure, previous, share(previous != nullptr, m, i)};
     };
   }
+  void rates(const double* y, double* dydt) const;  // (count, d)
   void substep_adjoint(std::size_t m, bool has_previous, const double* d_next, double* d_y, double* d_closure,
                        double* d_previous);
 
@@ -95,6 +98,7 @@ class CoupledColumns {
   ReducedStep dt_;
   HeldClosure held_;
   std::size_t count_;
+  std::span<const std::shared_ptr<const System>> systems_;
   Room room_;
   std::optional<ExponentialStep> exponential_;
   std::vector<double> d_rate_, d_stage_;      // (count, d)

@@ -56,7 +56,7 @@ void advance_columns(CoupledColumns& columns, ClosureGroup& group, const GroupSt
 /// The rollout of the paper's sec_framework: predict C_n from y_n, advance eq. (3), eq_rom2, by one step,
 /// repeat.
 GroupResult roll_group(ClosureGroup& group, const GroupTask& task, GroupStart start, Progress& progress) {
-  const auto& [system, held, dt, time, first_in_data, history, continued, count] = task;
+  const auto& [system, held, dt, time, first_in_data, history, continued, count, systems] = task;
   const std::size_t d = system.resolved_size(), c = system.closure_size(), times = time.size();
   GroupResult out{std::vector<double>(count * times * d, nan),
                   std::vector<double>(count * times * c, nan),
@@ -69,7 +69,7 @@ GroupResult roll_group(ClosureGroup& group, const GroupTask& task, GroupStart st
   if (continued) group.restore_memory(start.memory.data());
   std::optional<CoupledColumns> columns;
   if (!dt.is_one_rk4_step() && !dynamic_cast<const HasIntegrator*>(&group))
-    columns.emplace(system, dt, held, count);
+    columns.emplace(system, dt, held, count, systems);
 
   for (std::size_t n = 0; n < times; ++n) {
     const auto began = std::chrono::steady_clock::now();
@@ -89,7 +89,7 @@ GroupResult roll_group(ClosureGroup& group, const GroupTask& task, GroupStart st
       std::copy_n(now, c, out.closure.data() + (i * times + n) * c);
     }
     if (n + 1 < times) {
-      const GroupStep now{system, dt, held, count, closure.data(), step > 0 ? previous.data() : nullptr};
+      const GroupStep now{system, dt, held, count, closure.data(), step > 0 ? previous.data() : nullptr, systems};
       if (columns)
         advance_columns(*columns, group, now, y.data());
       else
@@ -151,6 +151,7 @@ template <class Take>
 void roll_split(const ClosureModel& model, const System& system, const SplitTask& task, int threads,
                 Progress& progress, const Take& take) {
   const std::size_t n = task.trajectories;
+  const std::vector<std::shared_ptr<const System>>& systems = task.split.systems();
   const auto at_once = model.rolls_at_once(task.time.size());
   if (at_once) threads = 1;
   // Small enough that every thread has work; a model's results must not depend on the grouping.
@@ -170,7 +171,8 @@ void roll_split(const ClosureModel& model, const System& system, const SplitTask
                              task.first_in_data,
                              task.history,
                              task.earlier != nullptr,
-                             count};
+                             count,
+                             systems.empty() ? std::span(systems) : std::span(systems).subspan(first, count)};
         if (!at_once) return roll_group(*group, work, std::move(start), progress);
         GroupResult result = model.roll(work, std::move(start));
         progress.advance(count * task.time.size());
@@ -294,7 +296,7 @@ GroupResult ClosureModel::roll(const GroupTask&, GroupStart) const {
 void ClosureGroup::advance(std::size_t, const GroupStep& step, double* y) {
   const std::size_t d = step.system.resolved_size(), c = step.system.closure_size();
   for (std::size_t i = 0; i < step.count; ++i)
-    coupled_step(step.system, step.dt, step.held, step.closure + i * c,
+    coupled_step(step.system_of(i), step.dt, step.held, step.closure + i * c,
                  step.previous ? step.previous + i * c : nullptr, y + i * d);
 }
 
@@ -323,9 +325,13 @@ RolloutFile rollout_in_memory(const ClosureModel& model, const DataFile& data,
                  std::ranges::copy(result.closure, split.closure.data() + first * times * c);
                  std::ranges::copy(result.blow_up_time, split.blow_up_time.data() + first);
                });
+    for (std::size_t i = 0; i < n; ++i)
+      split.parameters.insert(split.parameters.end(), task.split.parameters(i).begin(),
+                              task.split.parameters(i).end());
     file.splits.push_back(std::move(split));
   }
   if (const ResolvedRange* range = data.training_range()) file.training_range = *range;
+  file.parameter_range = options.parameter_range ? options.parameter_range : data.parameter_range();
   return file;
 }
 
@@ -347,6 +353,8 @@ void rollout(const ClosureModel& model, const DataFile& data, const std::string&
   if (model.precision()) file.set_attribute("/", "precision", std::string(to_string(*model.precision())));
   if (!options.self_contained) write_data_reference(file, path, data);
   if (const ResolvedRange* range = data.training_range()) write_training_range(file, *range);
+  if (const auto range = options.parameter_range ? options.parameter_range : data.parameter_range())
+    write_parameter_range(file, *range);
   SecondsPerStep times;
   {
     Progress progress(fmt::format("rolling out {}", model.name()), steps_of(tasks), options.quiet);

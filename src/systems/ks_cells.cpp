@@ -194,6 +194,9 @@ class KsCells final : public System, public LinearPart {
   const std::vector<std::string>& closure_names() const override { return closure_names_; }
   std::span<const std::size_t> closure_targets() const override { return closure_targets_; }
   std::vector<Symmetry> symmetries() const override { return {{Symmetry::Kind::cyclic_shift}}; }
+  std::vector<Lattice> lattices() const override {
+    return {{"u", {grid_.blocks}, {Lattice::Edge::periodic}, closure_targets_, {"cells", "length"}}};
+  }
 
   void reduced_rhs(const double* y, double* dydt) const override {
     cells_rhs(grid_.blocks, grid_.width(grid_.blocks), y, dydt);
