@@ -146,9 +146,10 @@ TEST(OwnSystem, KnowsTheTime) {
       q += dt / 6 * (kq[0] + 2 * kq[1] + 2 * kq[2] + kq[3]);
     }
     state = test::advance(*system, state, dt, 170);
-    EXPECT_NEAR(state[0], x, 1e-9) << name;  // RK4's phase errs by (w dt)^5/120 a step
-    EXPECT_NEAR(state.back(), q, 1e-9) << name;
-    EXPECT_NEAR(clocks == 1 ? state[1] : std::cos(M_PI * 1.7), clocks == 1 ? 1.7 : state[1], 1e-8);
+    EXPECT_NEAR(state[0], x, 1e-8) << name;
+    EXPECT_NEAR(state.back(), q, 1e-8) << name;
+    // RK4's phase errs by (w dt)^5/120 a step: 4e-8 after 170.
+    EXPECT_NEAR(state[1], clocks == 1 ? 1.7 : std::cos(M_PI * 1.7), 1e-7) << name;
     // The gradient sees the time, too.
     const std::vector<double> y(state.begin(), state.end() - 1), adjoint(y.size(), 1.0);
     std::vector<double> gradient(y.size()), high(y.size()), low(y.size());
