@@ -64,6 +64,7 @@ int run(int argc, char** argv) {
   add_sweep(program);
   add_generate(program);
   add_import(program);
+  add_new_system(program);
   add_train(program);
   add_rollout(program);
   add_evaluate(program);

@@ -34,6 +34,7 @@ const std::map<std::string, std::string, std::less<>> system_titles{
     {"burgers", "Viscous Burgers' equation"},
     {"kdv", "Korteweg–de Vries equation"},
     {"ks", "Kuramoto–Sivashinsky equation"},
+    {"ks_cells", "Kuramoto–Sivashinsky equation in cells"},
     {"lorenz96", "Two-scale Lorenz '96 system"},
     {"power_grid", "3-bus power grid"}};
 

@@ -1,10 +1,26 @@
 // A group of trajectories that are rolled out together: what goes in and what comes out.
 #pragma once
 
+#include <mac/reduced_step.hpp>
 #include <mac/rollout.hpp>
 #include <vector>
 
 namespace mac {
+
+/// A group of a model whose equations bring their own integrator: always advanced by ClosureGroup::advance.
+class HasIntegrator {
+ public:
+  virtual ~HasIntegrator() = default;
+};
+
+/// A group that predicts closures within a step as well, for the hold stage in substeps.
+class PredictsStages {
+ public:
+  virtual ~PredictsStages() = default;
+  /// At the states y (group, resolved_size) of a stage, from the memory before the step; (group, closure_size), good
+  /// until the next call.
+  virtual const double* predict_stage(const double* y) = 0;
+};
 
 /// The start of a group: states, and for a continued rollout everything at its last time.
 struct GroupStart {
@@ -19,7 +35,7 @@ struct GroupStart {
 struct GroupTask {
   const System& system;
   HeldClosure held;
-  double dt;                        // the closure step
+  ReducedStep dt;                   // the closure step
   const std::vector<double>& time;  // of the rollout
   std::size_t first_in_data;        // index of time[0] in the data
   std::size_t history;              // the model is given the truth up to and including this index

@@ -5,8 +5,10 @@
 #include <mac/error.hpp>
 #include <mac/progress.hpp>
 #include <mac/rollout.hpp>
+#include <mac/step_stability.hpp>
 #include <optional>
 
+#include "coupling/coupled_columns.hpp"
 #include "data/provenance.hpp"
 #include "data/relative_l2.hpp"
 #include "io/atomic_file.hpp"
@@ -33,12 +35,23 @@ bool sound(const double* values, std::size_t count) {
 struct SplitTask {
   DataSplit split;
   std::size_t trajectories;               // the first so many of the split
-  double dt;                              // the closure step
+  ReducedStep dt;                         // the closure step
   std::vector<double> time;               // of the rollout
   std::size_t first_in_data = 0;          // index of time[0] in the data
   std::size_t history = 0;                // the model is given the truth up to and including this index
   const RolloutSplit* earlier = nullptr;  // the rollout that this one continues
 };
+
+/// A step in substeps or by ETDRK4.
+void advance_columns(CoupledColumns& columns, ClosureGroup& group, const GroupStep& step, double* y) {
+  auto* const stages = dynamic_cast<PredictsStages*>(&group);
+  if (step.held.hold == Hold::stage && stages)  // the first stage is the prediction at y itself
+    columns.step_by_stages(
+        [&](double fraction, const double* at) { return fraction == 0 ? step.closure : stages->predict_stage(at); },
+        y);
+  else
+    columns.step(step.closure, step.previous, y);
+}
 
 /// The rollout of the paper's sec_framework: predict C_n from y_n, advance eq. (3), eq_rom2, by one step,
 /// repeat.
@@ -54,6 +67,9 @@ GroupResult roll_group(ClosureGroup& group, const GroupTask& task, GroupStart st
   std::vector<double> closure = continued ? std::move(start.closure) : std::vector<double>(count * c);
   std::vector<double> previous = continued ? std::move(start.previous) : std::vector<double>(count * c);
   if (continued) group.restore_memory(start.memory.data());
+  std::optional<CoupledColumns> columns;
+  if (!dt.is_one_rk4_step() && !dynamic_cast<const HasIntegrator*>(&group))
+    columns.emplace(system, dt, held, count, systems);
 
   for (std::size_t n = 0; n < times; ++n) {
     const auto began = std::chrono::steady_clock::now();
@@ -73,9 +89,11 @@ GroupResult roll_group(ClosureGroup& group, const GroupTask& task, GroupStart st
       std::copy_n(now, c, out.closure.data() + (i * times + n) * c);
     }
     if (n + 1 < times) {
-      group.advance(step,
-                    {system, dt, held, count, closure.data(), step > 0 ? previous.data() : nullptr, systems},
-                    y.data());
+      const GroupStep now{system, dt, held, count, closure.data(), step > 0 ? previous.data() : nullptr, systems};
+      if (columns)
+        advance_columns(*columns, group, now, y.data());
+      else
+        group.advance(step, now, y.data());
       if (n + 1 <= history)  // still reading the true past
         for (std::size_t i = 0; i < count; ++i)
           std::copy_n(start.truth.data() + (i * (history + 1) + n + 1) * d, d, y.data() + i * d);
@@ -182,7 +200,7 @@ RolloutFile open_earlier(const std::string& path, const ClosureModel& model, con
   return earlier;
 }
 
-SplitTask plan_split(DataSplit split, double step, const RolloutOptions& options,
+SplitTask plan_split(DataSplit split, ReducedStep step, const RolloutOptions& options,
                      const RolloutFile* earlier) {
   const std::size_t trajectories = std::min(split.trajectories(), options.most);
   SplitTask task{std::move(split), trajectories, step, {}, 0, 0, nullptr};
@@ -225,9 +243,9 @@ std::vector<SplitTask> plan_splits(const DataFile& data, const RolloutOptions& o
     for (const char* name : {"test", "ood", "statistics"})
       if (data.has(name)) names.push_back(name);
   if (names.empty()) throw UsageError("{}: has neither a test nor an ood split to roll out", data.path());
+  const ReducedStep step = choose_step(*data.experiment().system, rollout_plan(data.experiment()), data);
   std::vector<SplitTask> tasks;
-  for (const std::string& name : names)
-    tasks.push_back(plan_split(data.split(name), data.experiment().data.closure_step(), options, earlier));
+  for (const std::string& name : names) tasks.push_back(plan_split(data.split(name), step, options, earlier));
   return tasks;
 }
 

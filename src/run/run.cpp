@@ -68,7 +68,8 @@ class Study {
     write_experiment();
     generate_data();
     const DataFile data = DataFile::open(path("data.h5"));
-    if (auto warning = stability_warning(*experiment_.system, data)) warn(std::move(*warning));
+    if (auto warning = stability_warning(*experiment_.system, rollout_plan(experiment_), data))
+      warn(std::move(*warning));
     std::vector<std::string> rollouts;
     for (const std::vector<Job>& together : jobs()) {
       together[0].plan.file ? take_model(together[0]) : train_models(together, data);
@@ -200,11 +201,18 @@ class Study {
   }
 
   void generate_data() {
-    stage("generate", "data.h5",
-          {experiment_.config.table("system").canonical(), experiment_.config.table("data").canonical()},
-          [&] {
-            if (!take_data()) generate(experiment_, path("data.h5"), {options_.threads, options_.quiet});
-          });
+    std::vector<std::string> made_from{experiment_.config.table("system").canonical(),
+                                       experiment_.config.table("data").canonical()};
+    if (const std::string how = rollout_text(experiment_); !how.empty()) made_from.push_back(how);
+    stage("generate", "data.h5", made_from, [&] {
+      if (!take_data()) generate(experiment_, path("data.h5"), {options_.threads, options_.quiet});
+    });
+  }
+
+  /// [rollout], where it says anything. Who rolls out or judges reads it in the data file.
+  static std::string rollout_text(const Experiment& of) {
+    const RolloutPlan plan = rollout_plan(of);
+    return plan == RolloutPlan{} ? "" : fmt::format("{} {}", plan.integrator, plan.substeps);
   }
 
   /// The data of another run of the same [system] and [data], by a link where the disk has links.
@@ -212,7 +220,7 @@ class Study {
     if (options_.data_from.empty()) return false;
     const fs::path source = fs::path(options_.data_from) / "data.h5", target = path("data.h5");
     const auto canonical = [](const Experiment& of) {
-      return of.config.table("system").canonical() + of.config.table("data").canonical();
+      return of.config.table("system").canonical() + of.config.table("data").canonical() + rollout_text(of);
     };
     if (canonical(DataFile::open(source.string()).experiment()) != canonical(experiment_)) return false;
     std::error_code failure;

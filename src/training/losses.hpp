@@ -20,6 +20,7 @@
 #include <mac/coupling.hpp>
 #include <mac/model.hpp>
 #include <mac/network.hpp>
+#include <mac/reduced_step.hpp>
 #include <mac/training_plan.hpp>
 #include <memory>
 #include <vector>
@@ -35,7 +36,7 @@ struct LossContext {
   const System& system;
   const Normalisation& normalisation;
   HeldClosure held;
-  double dt = 0;  // of the closure
+  ReducedStep dt;  // of the closure
   int threads = 1;
   std::size_t history = 0;  // times at the start of a sequence whose errors do not count
   InputMap inputs{system};  // what the network reads

@@ -6,6 +6,7 @@
 #include <deque>
 #include <mac/error.hpp>
 #include <mac/progress.hpp>
+#include <mac/step_stability.hpp>
 #include <mac/training.hpp>
 #include <type_traits>
 #include <utility>
@@ -78,8 +79,14 @@ class Trainer {
         inputs_(models[0].network->inputs, *experiment.system, train_.input_names()),
         scales_(fit_scales(train_, *experiment.system, inputs_, plan_.normalisation, plan_.held.target,
                            usable_times(train_, longest_horizon(plan_), step_size()))),
-        context_{*experiment.system, scales_.network, plan_.held, step_size(),
-                 threads_,           history(),       inputs_,    scales_.resolved},
+        context_{*experiment.system,
+                 scales_.network,
+                 plan_.held,
+                 choose_step(*experiment.system, rollout_plan(experiment), data),
+                 threads_,
+                 history(),
+                 inputs_,
+                 scales_.resolved},
         engine_(make_engine<T>(shape_, options.device, threads_)) {
     std::vector<double> start;  // empty: random weights
     if (!plan_.init_file.empty()) {
@@ -177,7 +184,8 @@ class Trainer {
 
   bool on_device(const StagePlan& stage) const {
     return options_.device == Device::cuda && plan_.history == 0 && !train_.masked() &&
-           train_.systems().empty() && descends_on_device(stage, *experiment_.system);
+           train_.systems().empty() && descends_on_device(stage, *experiment_.system) &&
+           (stage.loss == LossKind::closure || context_.dt.is_one_rk4_step());
   }
 
   void advance(Group& group, Progress& progress) {
