@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <chrono>
 #include <cmath>
+#include <cstring>
 #include <filesystem>
 #include <mac/error.hpp>
 #include <mac/progress.hpp>
@@ -10,6 +11,7 @@
 
 #include "base/standard_streams.hpp"
 #include "io/atomic_file.hpp"
+#include "parallel/ranks.hpp"
 #include "training/fitted_equations.hpp"
 #include "training/normalise.hpp"
 #include "training/trainer.hpp"
@@ -55,10 +57,12 @@ class AutoTraining {
 
   TrainingResult run() {
     if (const auto finished = finished_model()) return *finished;
-    if (!options_.resume && fs::exists(folder()))
-      throw UsageError("{}: an unfinished training; go on with --resume, or remove it to start anew",
-                       folder());
-    make_folder(folder());
+    on_root([&] {
+      if (!options_.resume && fs::exists(folder()))
+        throw UsageError("{}: an unfinished training; go on with --resume, or remove it to start anew",
+                         folder());
+      make_folder(folder());
+    });
     if (search_.judged) {
       search_.none = error_without_closure();
       try_noise();
@@ -276,7 +280,13 @@ class AutoTraining {
     } catch (const Error&) {
       if (must) throw;
     }
-    seconds_ += seconds_since(begin);
+    Bytes seconds(sizeof(double));  // rank 0's, so that all ranks judge the budget alike
+    const double mine = seconds_since(begin);
+    std::memcpy(seconds.data(), &mine, sizeof mine);
+    ranks().broadcast(seconds);
+    double roots = 0;
+    std::memcpy(&roots, seconds.data(), sizeof roots);
+    seconds_ += roots;
     steps_ += steps;
     return error;
   }
@@ -313,11 +323,14 @@ class AutoTraining {
     result.model.provenance["search"] = result.search;
     result.model.provenance["auto_plan"] = identity_;
     const TrainingFiles files(path_), trial(trial_file(search_.chosen));
-    save_model(result.model, path_);
-    fs::copy_file(trial.history, files.history, fs::copy_options::overwrite_existing);
-    if (options_.json_lines)
-      fs::copy_file(trial.history_lines, files.history_lines, fs::copy_options::overwrite_existing);
-    fs::remove_all(folder());
+    wait_for_all_ranks();  // until they have read the trial
+    on_root([&] {
+      save_model(result.model, path_);
+      fs::copy_file(trial.history, files.history, fs::copy_options::overwrite_existing);
+      if (options_.json_lines)
+        fs::copy_file(trial.history_lines, files.history_lines, fs::copy_options::overwrite_existing);
+      fs::remove_all(folder());
+    });
     return result;
   }
 

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <mac/error.hpp>
 #include <mac/random.hpp>
+#include <numeric>
 #include <set>
 
 #include "parallel/parallel_for.hpp"
@@ -77,6 +78,10 @@ void TrainingData::read(Window window, SampleShape shape, double* resolved, doub
     split_->read_closure_mean(trajectory, first, shape.closures, closure);
 }
 
+double Batch::sum(const std::vector<double>& of_samples) const {
+  return share ? share->sum(of_samples) : std::accumulate(of_samples.begin(), of_samples.end(), 0.0);
+}
+
 SampleShape sample_shape(const StagePlan& stage, const TrainingData& data) {
   const bool closure_loss = stage.loss == LossKind::closure;
   const std::size_t longest = closure_loss && data.target() == Target::mean ? data.times() - 1 : data.times();
@@ -113,7 +118,7 @@ double noise_at(const StagePlan& stage, std::size_t step) {
 }
 
 BatchStream::BatchStream(const TrainingData& data, const System& system, const StagePlan& stage,
-                         std::uint64_t seed, std::size_t first_step, int threads)
+                         std::uint64_t seed, std::size_t first_step, int threads, const BatchShare* share)
     : data_(data),
       stage_(stage),
       seed_(seed),
@@ -122,10 +127,11 @@ BatchStream::BatchStream(const TrainingData& data, const System& system, const S
       augmentation_(system) {
   const SampleShape shape = sample_shape(stage, data);
   for (Batch* batch : {&current_, &next_}) {
-    batch->count = stage.batch;
+    batch->share = share;
+    batch->count = share ? share->samples().size() : stage.batch;
     batch->shape = shape;
-    batch->resolved.resize(stage.batch * shape.states * data.resolved_size());
-    batch->closure.resize(stage.batch * shape.closures * data.closure_size());
+    batch->resolved.resize(batch->count * shape.states * data.resolved_size());
+    batch->closure.resize(batch->count * shape.closures * data.closure_size());
   }
 }
 
@@ -147,11 +153,11 @@ const Batch& BatchStream::at(std::size_t step) {
 
 void BatchStream::read(std::size_t step, Batch& batch) const {
   const std::vector<Window> windows =
-      draw_windows(data_, batch.shape, batch.count, seed_, first_step_ + step);
+      draw_windows(data_, batch.shape, stage_.batch, seed_, first_step_ + step);
   const std::size_t resolved_stride = batch.shape.states * data_.resolved_size(),
                     closure_stride = batch.shape.closures * data_.closure_size();
   for (std::size_t i = 0; i < batch.count; ++i)
-    data_.read(windows[i], batch.shape, batch.resolved.data() + i * resolved_stride,
+    data_.read(windows[sample(i)], batch.shape, batch.resolved.data() + i * resolved_stride,
                batch.closure.data() + i * closure_stride);
 }
 
@@ -164,7 +170,7 @@ void BatchStream::vary(std::size_t step, Batch& batch) const {
                     closure_stride = batch.shape.closures * data_.closure_size();
   const bool share = batch.resolved.size() > (noisy ? worth_threads_noisy : worth_threads);
   parallel_for(batch.count, share ? threads_ : 1, [&](std::size_t i, std::size_t) {
-    const std::uint32_t stream = sample_stream(first_step_ + step, stage_.batch, i);
+    const std::uint32_t stream = sample_stream(first_step_ + step, stage_.batch, sample(i));
     if (stage_.augmentation) {
       RandomStream random(seed_, Purpose::augmentation, stream);
       augmentation_.apply(augmentation_.draw(random), batch.resolved.data() + i * resolved_stride,

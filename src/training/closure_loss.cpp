@@ -49,7 +49,7 @@ class ClosureLoss final : public Loss<T> {
     });
     if (gradient)
       engine_.backward(parameters, dims, x_.data(), nullptr, d_y_.data(), *tape_, {.parameters = gradient});
-    return std::accumulate(sums_.begin(), sums_.end(), 0.0);
+    return batch.sum(sums_);
   }
 
  private:
@@ -70,7 +70,7 @@ class ClosureLoss final : public Loss<T> {
   /// Sample b's part of the loss; leaves its gradient in d_y_.
   double squared_errors(const Batch& batch, std::size_t b, SequenceDims dims) {
     const std::size_t c = weights_.size(), size = dims.time * c, first = b * size + skip_history(b, dims);
-    const double share = 1 / static_cast<double>(dims.batch * ((b + 1) * size - first));
+    const double share = 1 / static_cast<double>(batch.whole() * ((b + 1) * size - first));
     double sum = 0;
     for (std::size_t row = first; row < (b + 1) * size; row += c)
       for (std::size_t j = 0; j < c; ++j) {
@@ -84,7 +84,7 @@ class ClosureLoss final : public Loss<T> {
   double relative_errors(const Batch& batch, std::size_t b, SequenceDims dims) {
     const std::size_t c = weights_.size(), size = dims.time * c, first = b * size + skip_history(b, dims);
     const double rows = static_cast<double>(((b + 1) * size - first) / c),
-                 parts = static_cast<double>(dims.batch * c);
+                 parts = static_cast<double>(batch.whole() * c);
     std::vector<double> squares(c);
     for (std::size_t row = first; row < (b + 1) * size; row += c)
       for (std::size_t j = 0; j < c; ++j) squares[j] += error(batch, row, j) * error(batch, row, j);

@@ -35,6 +35,7 @@ struct DescentPlan {
   const TrainingData& data;
   const LossContext& context;
   double memory;  // bytes of data that a device may keep
+  const BatchShare* share = nullptr;  // of every batch with other ranks
 };
 
 OneCycle schedule_of(const StagePlan& stage);
