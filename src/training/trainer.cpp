@@ -372,7 +372,8 @@ std::vector<TrainingResult> train_seeds(const Experiment& experiment, const Mode
   for (std::size_t i = 0; i < seeds.size(); ++i) {
     ModelPlan one = plan;
     one.network->training.seed = seeds[i];
-    results.push_back(train_auto(experiment, one, data, paths[i], options));
+    results.emplace_back();  // rank 0's; its clock and its files decide what is tried next
+    on_root([&] { results.back() = train_auto(experiment, one, data, paths[i], options); });
   }
   return results;
 }
