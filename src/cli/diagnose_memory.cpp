@@ -7,9 +7,9 @@
 #include <nlohmann/json.hpp>
 
 #include "cli/commands.hpp"
-#include "parallel/ranks.hpp"
 #include "evaluation/memory_response.hpp"
 #include "io/atomic_file.hpp"
+#include "parallel/ranks.hpp"
 #include "report/figures.hpp"
 #include "report/gnuplot.hpp"
 

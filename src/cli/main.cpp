@@ -23,7 +23,7 @@ namespace mac::cli {
 
 namespace {
 
-constexpr std::string_view shared_commands[]{"generate", "train", "rollout", "diagnose"};
+constexpr std::string_view shared_commands[]{"run", "sweep", "generate", "train", "rollout", "diagnose"};
 
 /// A first word that is no command, said before the parser complains about what is missing.
 void check_command(const CLI::App& program, int argc, char** argv) {
@@ -38,7 +38,8 @@ void check_command(const CLI::App& program, int argc, char** argv) {
 bool is_shared(const CLI::App& program, int argc, char** argv) {
   const auto commands = program.get_subcommands({});
   for (int i = 1; i < argc; ++i)
-    if (std::ranges::any_of(commands, [&](const CLI::App* command) { return command->get_name() == argv[i]; }))
+    if (std::ranges::any_of(commands,
+                            [&](const CLI::App* command) { return command->get_name() == argv[i]; }))
       return std::ranges::find(shared_commands, argv[i]) != std::end(shared_commands);
   return false;
 }

@@ -9,7 +9,8 @@ namespace mac::cli {
 void join_ranks() {
   if (const int size = launched(); size > 1)
     throw UsageError(
-        "this mac was built without MPI, and {0} processes of it would each do everything: start it once, without "
+        "this mac was built without MPI, and {0} processes of it would each do everything: start it once, "
+        "without "
         "mpirun or srun -n {0}, or build it with -DMAC_MPI=ON. Where they are to work apart, say MAC_ALONE=1",
         size);
 }

@@ -7,10 +7,11 @@
 
 #include <algorithm>
 #include <chrono>
-#include <cstring>
+#include <filesystem>
 #include <limits>
 #include <mac/error.hpp>
 #include <numeric>
+#include <sstream>
 #include <thread>
 
 #include "base/standard_streams.hpp"
@@ -98,8 +99,8 @@ class MpiRanks final : public Ranks {
     MPI_Recv(&size, 1, MPI_UINT64_T, from, message_tag, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
     Message message{static_cast<std::size_t>(from), Bytes(size)};
     for (std::size_t at = 0; at < size; at += largest_piece)
-      MPI_Recv(message.bytes.data() + at, static_cast<int>(std::min(size - at, largest_piece)), MPI_BYTE, from,
-               message_tag, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+      MPI_Recv(message.bytes.data() + at, static_cast<int>(std::min(size - at, largest_piece)), MPI_BYTE,
+               from, message_tag, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
     return message;
   }
 
@@ -108,19 +109,44 @@ class MpiRanks final : public Ranks {
   std::string name_;
 };
 
-MpiRanks* joined = nullptr;    // lives as long as the program
+MpiRanks* joined = nullptr;          // lives as long as the program
 int standard_error = STDERR_FILENO;  // where a rank that is silent says its last words
 
-/// The cores of a node are divided among its ranks, unless each has been given its own.
-void share_cores_of_node() {
+/// Devices that the process may use: those that CUDA_VISIBLE_DEVICES names, else all that the driver has.
+std::vector<std::string> visible_devices() {
+  std::vector<std::string> devices;
+  if (const char* named = std::getenv("CUDA_VISIBLE_DEVICES")) {
+    std::stringstream list(named);
+    for (std::string one; std::getline(list, one, ',');) devices.push_back(one);
+    return devices;
+  }
+  std::error_code none;
+  for ([[maybe_unused]] const auto& entry :
+       std::filesystem::directory_iterator("/proc/driver/nvidia/gpus", none))
+    devices.push_back(std::to_string(devices.size()));
+  return devices;
+}
+
+/// Rank r of a node sees device r % count alone, in every thread. CUDA has not been called yet.
+void choose_device(int rank_here) {
+  const std::vector<std::string> devices = visible_devices();
+  if (devices.size() > 1)
+    ::setenv("CUDA_VISIBLE_DEVICES", devices[static_cast<std::size_t>(rank_here) % devices.size()].c_str(),
+             1);
+}
+
+/// The cores of a node are divided among its ranks, unless each has been given its own; so are its devices.
+void share_node() {
   MPI_Comm node;
   MPI_Comm_split_type(MPI_COMM_WORLD, MPI_COMM_TYPE_SHARED, 0, MPI_INFO_NULL, &node);
-  int ranks_here = 1, cores = usable_cores(), all = 0;
+  int ranks_here = 1, rank_here = 0, cores = usable_cores(), all = 0;
+  MPI_Comm_rank(node, &rank_here);
   MPI_Comm_size(node, &ranks_here);
   MPI_Allreduce(&cores, &all, 1, MPI_INT, MPI_SUM, node);
   MPI_Comm_free(&node);
   const int of_node = static_cast<int>(std::thread::hardware_concurrency());
   if (all > of_node) share_cores(std::max(1, std::min(cores, of_node) / ranks_here));
+  choose_device(rank_here);
 }
 
 void be_silent() {
@@ -151,12 +177,14 @@ void join_ranks() {
   static MpiRanks all;
   if (all.size() == 1)
     throw UsageError(
-        "{} processes were started, but MPI knows of one: this mac was built with {}, start it with the mpirun that "
-        "belongs to it, or with an srun that knows it (srun --mpi=list). Where they are to work apart, say MAC_ALONE=1",
+        "{} processes were started, but MPI knows of one: this mac was built with {}, start it with the "
+        "mpirun that "
+        "belongs to it, or with an srun that knows it (srun --mpi=list). Where they are to work apart, say "
+        "MAC_ALONE=1",
         size, mpi_description());
   joined = &all;
   use_ranks(all);
-  share_cores_of_node();
+  share_node();
   if (!all.root()) be_silent();
 }
 
@@ -172,7 +200,8 @@ int leave_ranks(int exit_code, const std::string& message) {
   Outcome mine{exit_code, {}};
   message.copy(mine.message, sizeof mine.message - 1);
   MPI_Request request;
-  MPI_Iallgather(&mine, sizeof mine, MPI_BYTE, outcomes.data(), sizeof mine, MPI_BYTE, MPI_COMM_WORLD, &request);
+  MPI_Iallgather(&mine, sizeof mine, MPI_BYTE, outcomes.data(), sizeof mine, MPI_BYTE, MPI_COMM_WORLD,
+                 &request);
   const auto began = std::chrono::steady_clock::now();
   for (int arrived = 0; MPI_Test(&request, &arrived, MPI_STATUS_IGNORE), !arrived;) {
     std::this_thread::sleep_for(std::chrono::milliseconds(1));
@@ -197,7 +226,8 @@ std::string mpi_description() {
   int length = 0;
   MPI_Get_library_version(text, &length);
   std::string first(text, static_cast<std::size_t>(std::max(length, 0)));
-  first = first.substr(0, first.find_first_of(",\n"));  // "Open MPI v4.1.4, package: ...", "MPICH Version:\t4.0.2\n..."
+  first = first.substr(
+      0, first.find_first_of(",\n"));  // "Open MPI v4.1.4, package: ...", "MPICH Version:\t4.0.2\n..."
   std::replace(first.begin(), first.end(), '\t', ' ');
   return first;
 }

@@ -47,8 +47,10 @@ void start(FullSolver& solver, const System& system, const SplitPlan& split, std
 Trajectory simulate(FullSolver& solver, const SplitPlan& split, const DataPlan& data, const System& system,
                     std::size_t index) {
   const std::size_t d = system.resolved_size(), c = system.closure_size(), times = split.intervals + 1;
-  Trajectory out{std::vector<double>(times * d), std::vector<double>(times * c),
-                 std::vector<double>(split.intervals * c), {}};
+  Trajectory out{std::vector<double>(times * d),
+                 std::vector<double>(times * c),
+                 std::vector<double>(split.intervals * c),
+                 {}};
   for (std::size_t t = 0; t <= split.intervals; ++t) {
     const auto resolved = std::span(out.resolved).subspan(t * d, d);
     solver.resolved(resolved);
@@ -78,9 +80,9 @@ void share(FinalStates& states) {
 
 /// Simulates a split and writes it on rank 0, the only one with a writer; returns the final full states if another
 /// split continues it.
-FinalStates generate_split(const Experiment& experiment, const SplitPlan& split, std::optional<SplitWriter> writer,
-                           const FinalStates* parent, bool keep_final_states, int threads,
-                           Progress& progress) {
+FinalStates generate_split(const Experiment& experiment, const SplitPlan& split,
+                           std::optional<SplitWriter> writer, const FinalStates* parent,
+                           bool keep_final_states, int threads, Progress& progress) {
   const System& system = *experiment.system;
   FinalStates final_states(keep_final_states ? split.trajectories : 0);
   std::vector<std::unique_ptr<FullSolver>> solvers(static_cast<std::size_t>(threads));
@@ -130,8 +132,8 @@ void generate(const Experiment& experiment, const std::string& path, const Gener
       const FinalStates* parent = split.continues ? &final_states.at(*split.continues) : nullptr;
       std::optional<SplitWriter> writer;
       on_root([&] { writer.emplace(output->file, split, data, *experiment.system); });
-      final_states[split.name] = generate_split(experiment, split, std::move(writer), parent, is_continued,
-                                                threads, progress);
+      final_states[split.name] =
+          generate_split(experiment, split, std::move(writer), parent, is_continued, threads, progress);
     }
   }
   on_root([&] { output->commit(); });

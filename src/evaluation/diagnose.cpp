@@ -184,9 +184,9 @@ DiagnosePlan DiagnosePlan::of(const Experiment& experiment, const std::string& n
 
 LyapunovEstimate lyapunov_exponent(const DiagnosePlan& plan) {
   LyapunovEstimate result;
-  const auto rates = for_each_trajectory(plan, "Lyapunov exponent", [&](std::size_t index, FullSolver& solver) {
-    return std::vector{growth_rate(plan, index, solver)};
-  });
+  const auto rates = for_each_trajectory(
+      plan, "Lyapunov exponent",
+      [&](std::size_t index, FullSolver& solver) { return std::vector{growth_rate(plan, index, solver)}; });
   for (const auto& rate : rates) result.by_trajectory.push_back(rate[0]);
   const auto n = static_cast<double>(plan.trajectories);
   result.time = n * plan.horizon * 4 / 5;
@@ -305,20 +305,21 @@ std::vector<ClosureStatistics> closure_statistics(const DiagnosePlan& plan, std:
   const std::size_t c = plan.system->closure_size(), times = samples + 1;
   const auto targets = plan.system->closure_targets();
   // Of a trajectory, the closure (times, c), then the reduced right-hand side's squares, summed (c).
-  const auto closure = for_each_trajectory(plan, "closure statistics", [&](std::size_t index, FullSolver& solver) {
-    std::vector<double> y(plan.system->resolved_size()), rate(y.size()), values((times + 1) * c);
-    sample_trajectory(plan, samples, solver, [&](std::size_t s, std::size_t step) {
-      const auto row = std::span(values).subspan(s * c, c);
-      solver.closure(row);
-      solver.resolved(y);
-      plan.system->reduced_rhs(y.data(), rate.data());
-      for (std::size_t j = 0; j < c; ++j) {
-        check_finite(plan, index, step, row[j]);
-        values[times * c + j] += rate[targets[j]] * rate[targets[j]];
-      }
-    });
-    return values;
-  });
+  const auto closure =
+      for_each_trajectory(plan, "closure statistics", [&](std::size_t index, FullSolver& solver) {
+        std::vector<double> y(plan.system->resolved_size()), rate(y.size()), values((times + 1) * c);
+        sample_trajectory(plan, samples, solver, [&](std::size_t s, std::size_t step) {
+          const auto row = std::span(values).subspan(s * c, c);
+          solver.closure(row);
+          solver.resolved(y);
+          plan.system->reduced_rhs(y.data(), rate.data());
+          for (std::size_t j = 0; j < c; ++j) {
+            check_finite(plan, index, step, row[j]);
+            values[times * c + j] += rate[targets[j]] * rate[targets[j]];
+          }
+        });
+        return values;
+      });
 
   std::vector<ClosureStatistics> result(c);
   const double n = static_cast<double>(plan.trajectories * times);

@@ -8,8 +8,7 @@
 namespace mac {
 
 struct Hdf5Output {
-  explicit Hdf5Output(const std::string& path)
-      : lock(path), target(path), file(h5::File::create(target)) {}
+  explicit Hdf5Output(const std::string& path) : lock(path), target(path), file(h5::File::create(target)) {}
 
   void commit() {
     file.close();

@@ -20,7 +20,19 @@ namespace mac {
 
 namespace {
 
-enum class Word : std::uint64_t { credit, index, result, failed, usage, interrupted, stop, drop, done, good, bad };
+enum class Word : std::uint64_t {
+  credit,
+  index,
+  result,
+  failed,
+  usage,
+  interrupted,
+  stop,
+  drop,
+  done,
+  good,
+  bad
+};
 
 // How long a talker that has nothing to do sleeps: much shorter than any work worth sharing, and long enough that it
 // takes no core from those who compute.
@@ -137,7 +149,11 @@ class Root {
  public:
   Root(std::size_t count, int threads, Supply supply, const Workers::Compute& compute,
        const std::function<void(std::size_t, Bytes)>& finish)
-      : count_(count), workers_(threads, compute), finish_(finish), credit_(ranks().size()), done_(ranks().size()) {
+      : count_(count),
+        workers_(threads, compute),
+        finish_(finish),
+        credit_(ranks().size()),
+        done_(ranks().size()) {
     credit_[0] = window_ = welcome(threads, supply);
     done_[0] = true;
   }
@@ -145,10 +161,12 @@ class Root {
   void run() {
     for (; !(turn_ == count_ || failure_); rest()) hand_out();
     // Those who have not said a word yet will, and then hear this.
-    for (std::size_t r = 1; r < ranks().size(); ++r) ranks().send(r, written(failure_ ? Word::drop : Word::stop));
+    for (std::size_t r = 1; r < ranks().size(); ++r)
+      ranks().send(r, written(failure_ ? Word::drop : Word::stop));
     workers_.close(failure_ != nullptr);
     while (std::ranges::count(done_, false) > 0 || !workers_.idle()) rest();
-    for (std::size_t r = 1; r < ranks().size(); ++r) ranks().send(r, written(failure_ ? Word::bad : Word::good));
+    for (std::size_t r = 1; r < ranks().size(); ++r)
+      ranks().send(r, written(failure_ ? Word::bad : Word::good));
     if (failure_) std::rethrow_exception(failure_);
   }
 
@@ -156,7 +174,8 @@ class Root {
   void hand_out() {
     for (bool given = true; given;) {
       given = false;
-      for (std::size_t r = 0; r < credit_.size(); ++r) {  // one each, then another: nobody gets all of the first
+      for (std::size_t r = 0; r < credit_.size();
+           ++r) {  // one each, then another: nobody gets all of the first
         // What comes early waits in memory, so nobody runs far ahead of the slowest.
         if (next_ == count_ || next_ >= turn_ + 2 * window_ || credit_[r] == 0) continue;
         --credit_[r];

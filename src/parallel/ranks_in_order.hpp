@@ -34,8 +34,8 @@ void ranks_in_order(std::size_t count, int threads, const Compute& compute, cons
     return;
   }
   using Result = std::invoke_result_t<const Compute&, std::size_t, std::size_t>;
-  static_assert(sizeof(Result) ==
-                    std::tuple_size_v<decltype(arrays(std::declval<Result&>()))> * sizeof(std::vector<double>),
+  static_assert(sizeof(Result) == std::tuple_size_v<decltype(arrays(std::declval<Result&>()))> *
+                                      sizeof(std::vector<double>),
                 "arrays(Result&) leaves out a member, which other ranks would not send");
   bytes_in_order(
       count, threads, Supply::prefetch,

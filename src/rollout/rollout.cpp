@@ -133,7 +133,8 @@ void roll_split(const ClosureModel& model, const System& system, const SplitTask
   const auto at_once = model.rolls_at_once(task.time.size());
   if (at_once) threads = 1;
   // Small enough that every thread of every rank has work; a model's results must not depend on the grouping.
-  const std::size_t workers = static_cast<std::size_t>(threads) * ranks().size(), share = (n + workers - 1) / workers;
+  const std::size_t workers = static_cast<std::size_t>(threads) * ranks().size(),
+                    share = (n + workers - 1) / workers;
   const std::size_t size = std::clamp<std::size_t>(share, 1, at_once.value_or(group_size));
   const std::size_t groups = (n + size - 1) / size;
   const bool counts_all = ranks().size() > 1;  // steps of other ranks are counted when a group is done

@@ -56,7 +56,8 @@ const SlotPlan& BatchShare::plan(std::size_t sequences) const {
   plan.owner.resize(plan.slots);
   for (std::size_t part = 0; part < parts_; ++part)
     for (const std::size_t row : rows_of(part))
-      for (std::size_t start = 0; start < starts; ++start) plan.owner[(start * rows_ + row) % plan.slots] = part;
+      for (std::size_t start = 0; start < starts; ++start)
+        plan.owner[(start * rows_ + row) % plan.slots] = part;
   std::map<std::size_t, std::vector<std::size_t>> groups;  // by slot
   for (std::size_t i = 0; i < starts * rows.size(); ++i)
     groups[(i / rows.size() * rows_ + rows[i % rows.size()]) % plan.slots].push_back(i);
@@ -108,7 +109,8 @@ void SharedGradient<T>::add_up(const SlotPlan& plan, std::span<T* const> slots, 
   T* next = out_.data();
   for (std::size_t r = 0; r < count && counts; ++r)
     for (const T* slot : slots) next = std::copy_n(slot + begin(r), length(r), next);
-  ranks.exchange(reinterpret_cast<const std::byte*>(out_.data()), to, reinterpret_cast<std::byte*>(in_.data()), from);
+  ranks.exchange(reinterpret_cast<const std::byte*>(out_.data()), to,
+                 reinterpret_cast<std::byte*>(in_.data()), from);
 
   std::vector<std::size_t> at(count);  // the next slot of each rank in in_
   for (std::size_t r = 1; r < count; ++r) at[r] = at[r - 1] + slots_of[r - 1];

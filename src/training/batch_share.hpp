@@ -15,7 +15,8 @@ namespace mac {
 struct BatchForm {
   std::size_t samples = 0;  // of the whole batch
   std::size_t at_once = 0;  // samples that go through the network together, a divisor of `samples`
-  bool chains = false;      // the network sees several sequences a sample, ordered by their start, then the sample
+  bool chains =
+      false;  // the network sees several sequences a sample, ordered by their start, then the sample
 };
 
 class BatchShare {

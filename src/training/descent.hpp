@@ -34,7 +34,7 @@ struct DescentPlan {
   double averaging;
   const TrainingData& data;
   const LossContext& context;
-  double memory;  // bytes of data that a device may keep
+  double memory;                      // bytes of data that a device may keep
   const BatchShare* share = nullptr;  // of every batch with other ranks
 };
 

@@ -61,7 +61,8 @@ std::unique_ptr<SequenceEngine<T>> make_engine(const NetworkShape& shape, Device
   if (device == Device::cpu) return cpu::make_shared_engine<T>(shape, threads, share);
   if (ranks().size() > 1)
     throw UsageError(
-        "one network is trained on one GPU: start mac train --device cuda without mpirun, or let mac run give every "
+        "one network is trained on one GPU: start mac train --device cuda without mpirun, or let mac run "
+        "give every "
         "rank a network of its own");
   if constexpr (std::is_same_v<T, float>)
     return make_cuda_engine(shape);
@@ -190,7 +191,8 @@ class Trainer {
     for (std::size_t r = 1; r < all.size(); ++r)
       if (all[r] != all[0])
         throw UsageError(
-            "the processors of rank 0 and rank {} have vectors of {} and {} numbers, and sums would differ: say "
+            "the processors of rank 0 and rank {} have vectors of {} and {} numbers, and sums would differ: "
+            "say "
             "--portable, or take nodes of one kind",
             r, all[0], all[r]);
   }
@@ -225,7 +227,8 @@ class Trainer {
     if (step == group.stage_start && plan_.select == Selection::loss)  // losses of two stages don't compare
       for (auto* run : group.runs) run->state.best_validation = std::numeric_limits<double>::infinity();
     std::optional<BatchShare> share;
-    if (ranks().size() > 1) share.emplace(loss->form_of(stage.batch, sample_shape(stage, data)), cpu::kernel_lanes<T>(), ranks());
+    if (ranks().size() > 1)
+      share.emplace(loss->form_of(stage.batch, sample_shape(stage, data)), cpu::kernel_lanes<T>(), ranks());
     shared_gradient_.use(share ? &*share : nullptr);
     if (share && share->parts() < ranks().size() && !options_.quiet)
       say("mac: batches of {} give work to {} of {} ranks\n", stage.batch, share->parts(), ranks().size());
@@ -247,7 +250,8 @@ class Trainer {
       descent->take(step - group.stage_start, count, reports);
       step += count;
 
-      const bool stop = any_rank(interrupted()), last = step == stage_end, save = step % plan_.checkpoint_every == 0;
+      const bool stop = any_rank(interrupted()), last = step == stage_end,
+                 save = step % plan_.checkpoint_every == 0;
       const bool validate = plan_.select != Selection::last && (last || step % plan_.validate_every == 0);
       std::size_t skipped = 0;
       for (std::size_t m = 0; m < group.runs.size(); ++m) {

@@ -7,6 +7,7 @@
 
 #include "coupling/coupled_columns.hpp"
 #include "coupling/network_columns.hpp"
+#include "parallel/ranks.hpp"
 
 namespace mac {
 
@@ -54,20 +55,47 @@ const double* RolloutValidation::truth(std::size_t i, std::size_t n) const {
   return truth_.data() + (i * (plan_.history + plan_.intervals + 1) + n) * d_;
 }
 
+RolloutValidation::Part RolloutValidation::part_of(std::size_t rank) const {
+  const std::size_t first = rank * count_ / ranks().size();
+  return {first, (rank + 1) * count_ / ranks().size() - first};
+}
+
+RolloutValidation::Runs RolloutValidation::of_all_ranks(const Runs& mine) const {
+  if (ranks().size() == 1) return mine;
+  Runs all;
+  const auto gather = [&](const auto& part, auto& whole, std::size_t width) {
+    std::vector<std::size_t> sizes;
+    for (std::size_t r = 0; r < ranks().size(); ++r)
+      sizes.push_back(part_of(r).count * width * sizeof part[0]);
+    whole.resize(count_ * width);
+    std::ranges::copy(part,
+                      whole.begin() + static_cast<std::ptrdiff_t>(part_of(ranks().rank()).first * width));
+    ranks().gather(reinterpret_cast<std::byte*>(whole.data()), sizes);
+  };
+  gather(mine.errors, all.errors, d_);
+  gather(mine.norms, all.norms, d_);
+  gather(mine.blown_up, all.blown_up, 1);
+  gather(mine.strayed, all.strayed, 1);
+  return all;
+}
+
 template <class Predict>
-RolloutValidation::Runs RolloutValidation::run(const LossContext& context, const Predict& predict) const {
+RolloutValidation::Runs RolloutValidation::run(const LossContext& context, Part part,
+                                               const Predict& predict) const {
+  const auto [first, count] = part;
+  if (count == 0) return {};
   const std::size_t c = context.system.closure_size();
   const std::size_t end = plan_.history + plan_.intervals,
                     last = end + static_cast<std::size_t>(
                                      std::lround(plan_.beyond * static_cast<double>(plan_.intervals)));
-  Runs runs{std::vector<double>(count_ * d_), std::vector<double>(count_ * d_), std::vector<char>(count_),
-            std::vector<char>(count_)};
-  std::vector<double> y(count_ * d_), closure(count_ * c), previous(count_ * c);
-  CoupledColumns columns(context.system, context.dt, context.held, count_);
+  Runs runs{std::vector<double>(count * d_), std::vector<double>(count * d_), std::vector<char>(count),
+            std::vector<char>(count)};
+  std::vector<double> y(count * d_), closure(count * c), previous(count * c);
+  CoupledColumns columns(context.system, context.dt, context.held, count);
   for (std::size_t n = 0; n <= last; ++n) {
-    for (std::size_t i = 0; i < count_; ++i) {
+    for (std::size_t i = 0; i < count; ++i) {
       double* const state = y.data() + i * d_;
-      if (n <= plan_.history) std::copy_n(truth(i, n), d_, state);
+      if (n <= plan_.history) std::copy_n(truth(first + i, n), d_, state);
       for (std::size_t v = 0; v < d_; ++v) {
         if (!(std::abs(state[v]) < overflow)) runs.blown_up[i] = 1;
         if (!(state[v] >= low_[v] && state[v] <= high_[v])) runs.strayed[i] = 1;
@@ -75,7 +103,7 @@ RolloutValidation::Runs RolloutValidation::run(const LossContext& context, const
       if (runs.blown_up[i]) std::fill_n(state, d_, 0.0);  // finite for the others' sake
       if (n < plan_.history || n > end) continue;
       for (std::size_t v = 0; v < d_; ++v) {
-        const double exact = truth(i, n)[v];
+        const double exact = truth(first + i, n)[v];
         runs.errors[i * d_ + v] += (state[v] - exact) * (state[v] - exact);
         runs.norms[i * d_ + v] += exact * exact;
       }
@@ -119,16 +147,18 @@ double RolloutValidation::error(const NetworkShape& shape, std::span<const T> pa
                                 const LossContext& context) const {
   const StepEngine<T> engine(shape, parameters);
   const Normalisers normalisers(context.normalisation);
-  NetworkColumns<T> network(engine, normalisers, count_);
-  std::vector<T> memory(count_ * shape.state_size());
+  const Part part = part_of(ranks().rank());
+  NetworkColumns<T> network(engine, normalisers, part.count);
+  std::vector<T> memory(part.count * shape.state_size());
   const auto predict = [&](const std::vector<double>& y, std::vector<double>& closure) {
     network.predict(y.data(), closure.data(), memory.data());
   };
-  return mean_error(run(context, predict), context);
+  return mean_error(of_all_ranks(run(context, part, predict)), context);
 }
 
 double RolloutValidation::error_without_closure(const LossContext& context) const {
-  return mean_error(run(context, [](const std::vector<double>&, std::vector<double>&) {}), context);
+  const auto none = [](const std::vector<double>&, std::vector<double>&) {};
+  return mean_error(of_all_ranks(run(context, part_of(ranks().rank()), none)), context);
 }
 
 template double RolloutValidation::error(const NetworkShape&, std::span<const float>,

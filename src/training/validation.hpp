@@ -47,9 +47,15 @@ class RolloutValidation {
     std::vector<double> errors, norms;  // (count, d): sums of squares
     std::vector<char> blown_up, strayed;
   };
+  /// The pieces of this rank; those of the others come from them.
+  struct Part {
+    std::size_t first = 0, count = 0;
+  };
+  Part part_of(std::size_t rank) const;
+  Runs of_all_ranks(const Runs& mine) const;
   /// predict(n, y, closure): the closures (count, c) of step n
   template <class Predict>
-  Runs run(const LossContext& context, const Predict& predict) const;
+  Runs run(const LossContext& context, Part part, const Predict& predict) const;
   double mean_error(const Runs& runs, const LossContext& context) const;
   const double* truth(std::size_t i, std::size_t n) const;
 

@@ -10,15 +10,15 @@
 namespace mac::test {
 
 /// `mpirun -n RANKS mac ARGUMENTS`; `before`: shell commands of every rank, which knows its number as $RANK.
-inline ProgramResult run_ranks(std::size_t ranks, const std::string& arguments, const std::string& before = "") {
+inline ProgramResult run_ranks(std::size_t ranks, const std::string& arguments,
+                               const std::string& before = "") {
   const std::string settings =
       "OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 OMPI_MCA_rmaps_base_oversubscribe=1 "
       "OMPI_MCA_hwloc_base_binding_policy=none OMPI_MCA_mpi_yield_when_idle=1 OMPI_MCA_btl=self,vader "
       "OMPI_MCA_plm_rsh_agent=/bin/true OMP_NUM_THREADS=1";
-  const std::string program =
-      before.empty() ? std::string(MAC_PROGRAM) + " " + arguments
-                     : "sh -c 'RANK=${OMPI_COMM_WORLD_RANK:-$PMI_RANK}; " + before + "; exec " + MAC_PROGRAM + " " +
-                           arguments + "'";
+  const std::string program = before.empty() ? std::string(MAC_PROGRAM) + " " + arguments
+                                             : "sh -c 'RANK=${OMPI_COMM_WORLD_RANK:-$PMI_RANK}; " + before +
+                                                   "; exec " + MAC_PROGRAM + " " + arguments + "'";
   return run_command(settings + " " + MAC_MPIRUN + " -n " + std::to_string(ranks) + " " + program +
                      " 2>&1 < /dev/null");
 }

@@ -36,10 +36,9 @@ TEST(MpiProgram, RanksWriteTheBytesOfOneProcess) {
 
 TEST(MpiProgram, ABlowUpEndsAllRanksWithOneSentenceAndNoFile) {
   const ScratchFolder folder;
-  const std::string study = written(
-      folder,
-      "study.toml",
-      "[system]\nname = \"lorenz96\"\nwarmup_steps = 0\n[data]\ndt = 0.1\n[data.train]\ntrajectories = 6\nhorizon = 5\n");
+  const std::string study = written(folder, "study.toml",
+                                    "[system]\nname = \"lorenz96\"\nwarmup_steps = 0\n[data]\ndt = "
+                                    "0.1\n[data.train]\ntrajectories = 6\nhorizon = 5\n");
   const ProgramResult result = run_ranks(3, "generate " + study + " -o " + folder.file("data.h5"));
   EXPECT_EQ(result.exit_code, 1);
   EXPECT_NE(result.output.find("blew up in trajectory"), std::string::npos) << result.output;
@@ -50,10 +49,12 @@ TEST(MpiProgram, ABlowUpEndsAllRanksWithOneSentenceAndNoFile) {
 TEST(MpiProgram, AFullDiskOfRankZeroEndsAllRanksAndLeavesNothing) {
   const ScratchFolder folder;
   const std::string study = written(folder, "study.toml", small_study);
-  const ProgramResult result = run_ranks(3, "generate " + study + " -o " + folder.file("data.h5"),
-                                         "if [ $RANK = 0 ]; then ulimit -f 16; fi");
+  const std::string full = "if [ $RANK = 0 ]; then export LD_PRELOAD=" MAC_FAIL_LIBRARY
+                           " MAC_FAIL_CALL=write MAC_FAIL_HOW=ENOSPC MAC_FAIL_NUMBER=3 MAC_FAIL_UNDER=" +
+                           folder.path().string() + "; fi";
+  const ProgramResult result = run_ranks(3, "generate " + study + " -o " + folder.file("data.h5"), full);
   EXPECT_EQ(result.exit_code, 1) << result.output;
-  EXPECT_NE(result.output.find("data.h5"), std::string::npos) << result.output;
+  EXPECT_NE(result.output.find("No space left on device"), std::string::npos) << result.output;
   EXPECT_EQ(names_in(folder.path()), std::vector<std::string>{"study.toml"});
 }
 
@@ -66,16 +67,17 @@ TEST(MpiProgram, AKilledRankEndsTheOthersAndTheNextTryIsGood) {
                                          "if [ $RANK = 1 ]; then (sleep 1; kill -9 $$) & fi");
   EXPECT_NE(result.exit_code, 0);
   EXPECT_FALSE(std::filesystem::exists(folder.file("data.h5"))) << result.output;
-  const ProgramResult again =
-      run_ranks(2, "generate " + written(folder, "study.toml", small_study) + " -o " + folder.file("data.h5"));
+  const ProgramResult again = run_ranks(
+      2, "generate " + written(folder, "study.toml", small_study) + " -o " + folder.file("data.h5"));
   EXPECT_EQ(again.exit_code, 0) << again.output;
   EXPECT_EQ(names_in(folder.path()), (std::vector<std::string>{"data.h5", "long.toml", "study.toml"}));
 }
 
 TEST(MpiProgram, AMistakeIsSaidOnceWithItsExitCode) {
-  const ProgramResult result = run_ranks(2, "generate no-such.toml -o data.h5");
+  const ProgramResult result = run_ranks(2, "rollout exact --data data.h5 -o rollout.h5 --split");
   EXPECT_EQ(result.exit_code, 2);
-  EXPECT_EQ(result.output.find("no-such.toml"), result.output.rfind("no-such.toml")) << result.output;
+  EXPECT_NE(result.output.find("--split"), std::string::npos) << result.output;
+  EXPECT_EQ(result.output.find("mac: "), result.output.rfind("mac: ")) << result.output;
 }
 
 TEST(MpiProgram, WhatOneProcessCanDoIsDoneOnce) {

@@ -23,7 +23,8 @@ struct TrainCase {
 const TrainCase train_cases[]{
     {"ClosureOfMamba", "kind = \"mamba\"\nd_state = 2\n", "batch = 40\nwindow = 12\nnoise = 0.01\n"},
     {"ClosureOfGruInManyGroups", "kind = \"gru\"\n", "batch = 150\nwindow = 5\nprecision = \"float64\"\n"},
-    {"ClosureRelative", "kind = \"mamba\"\nd_state = 2\n", "batch = 33\nwindow = 6\nloss_weights = \"relative\"\n"},
+    {"ClosureRelative", "kind = \"mamba\"\nd_state = 2\n",
+     "batch = 33\nwindow = 6\nloss_weights = \"relative\"\n"},
     {"RolloutInSequence", "kind = \"gru\"\n",
      "batch = 36\nwindow = 6\nloss = \"rollout\"\nrollout_form = \"sequence\"\nrollout_steps = 2\n"},
     {"RolloutOfMambaFromItself", "kind = \"mamba\"\nd_state = 2\n",
@@ -32,7 +33,8 @@ const TrainCase train_cases[]{
      "batch = 7\nwindow = 5\nloss = \"rollout\"\nrollout_form = \"autoregressive\"\nrollout_steps = 2\n"},
 };
 
-std::string experiment_of(const TrainCase& one, const std::string& steps = "steps = 2\nvalidate_every = 1\n") {
+std::string experiment_of(const TrainCase& one,
+                          const std::string& steps = "steps = 2\nvalidate_every = 1\n") {
   return small_study + "[[models]]\nname = \"net\"\nd_model = 3\nblocks = 1\n" + one.model +
          "[training]\nrecipe = \"fast\"\n" + steps + one.training;
 }
@@ -51,7 +53,8 @@ TEST_P(TrainOverRanks, GivesTheBytesOfOneProcess) {
     });
     for (const auto& failure : failures) EXPECT_EQ(message_of(failure), "");
     EXPECT_TRUE(read_bytes(model(count)) == read_bytes(model(1))) << count << " ranks";
-    EXPECT_TRUE(read_bytes(TrainingFiles(model(count)).history) == read_bytes(TrainingFiles(model(1)).history));
+    EXPECT_TRUE(read_bytes(TrainingFiles(model(count)).history) ==
+                read_bytes(TrainingFiles(model(1)).history));
   }
 }
 
@@ -88,7 +91,8 @@ TEST(TrainOverRanks, ALossThatIsNotANumberEndsAllRanks) {
   generate(experiment, folder.file("data.h5"), {1, true});
   const auto failures = on_ranks(3, [&] {
     const DataFile data = DataFile::open(folder.file("data.h5"));
-    train(experiment, experiment.models[0], data, folder.file("m.safetensors"), {.threads = 1, .quiet = true});
+    train(experiment, experiment.models[0], data, folder.file("m.safetensors"),
+          {.threads = 1, .quiet = true});
   });
   for (const auto& failure : failures)
     EXPECT_NE(message_of(failure).find("went wrong at step"), std::string::npos) << message_of(failure);
@@ -97,9 +101,11 @@ TEST(TrainOverRanks, ALossThatIsNotANumberEndsAllRanks) {
 
 TEST(MpiProgram, AKilledTrainingGoesOnWithAnotherNumberOfRanks) {
   const ScratchFolder folder;
-  const std::string study = written(
-      folder, "study.toml", experiment_of(train_cases[0], "steps = 4000\nvalidate_every = 500\ncheckpoint_every = 50\n"));
-  const std::string data = folder.file("data.h5"), arguments = "train " + study + " --data " + data + " --quiet -o ";
+  const std::string study =
+      written(folder, "study.toml",
+              experiment_of(train_cases[0], "steps = 4000\nvalidate_every = 500\ncheckpoint_every = 50\n"));
+  const std::string data = folder.file("data.h5"),
+                    arguments = "train " + study + " --data " + data + " --quiet -o ";
   ASSERT_EQ(run_program("generate " + study + " -o " + data).exit_code, 0);
   ASSERT_EQ(run_program(arguments + folder.file("whole.safetensors")).exit_code, 0);
   const std::string model = folder.file("killed.safetensors");

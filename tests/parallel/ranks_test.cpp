@@ -63,9 +63,9 @@ TEST_P(OverRanks, AFailureNamesItsRankAndEndsAll) {
         },
         [&](std::size_t, const Bytes&) { ++finished; });
   });
-  EXPECT_NE(message_of(failures[0]).find("trajectory 20 blew up"), std::string::npos) << message_of(failures[0]);
-  for (std::size_t r = 1; r < failures.size(); ++r)
-    EXPECT_EQ(message_of(failures[r]), "another rank failed");
+  EXPECT_NE(message_of(failures[0]).find("trajectory 20 blew up"), std::string::npos)
+      << message_of(failures[0]);
+  for (std::size_t r = 1; r < failures.size(); ++r) EXPECT_EQ(message_of(failures[r]), "another rank failed");
   EXPECT_LE(finished, 20u);
 }
 
@@ -78,8 +78,7 @@ TEST_P(OverRanks, WhatRankZeroCannotWriteEndsAll) {
         });
   });
   EXPECT_EQ(message_of(failures[0]), "the disk is full");
-  for (std::size_t r = 1; r < failures.size(); ++r)
-    EXPECT_EQ(message_of(failures[r]), "another rank failed");
+  for (std::size_t r = 1; r < failures.size(); ++r) EXPECT_EQ(message_of(failures[r]), "another rank failed");
 }
 
 TEST_P(OverRanks, RankZeroDoesAloneWhatOnlyOneMayDo) {
@@ -93,8 +92,7 @@ TEST_P(OverRanks, RankZeroDoesAloneWhatOnlyOneMayDo) {
   });
   EXPECT_EQ(calls, 1);
   EXPECT_EQ(message_of(failures[0]), "no");
-  for (std::size_t r = 1; r < failures.size(); ++r)
-    EXPECT_EQ(message_of(failures[r]), "another rank failed");
+  for (std::size_t r = 1; r < failures.size(); ++r) EXPECT_EQ(message_of(failures[r]), "another rank failed");
 }
 
 INSTANTIATE_TEST_SUITE_P(Counts, OverRanks, testing::Values(1, 2, 3, 5));

@@ -385,8 +385,8 @@ std::unique_ptr<SequenceEngine<T>> make_engine(const NetworkShape& shape, int th
 template <class T>
 std::unique_ptr<SequenceEngine<T>> make_shared_engine(const NetworkShape& shape, int threads,
                                                       GradientShare<T>& share) {
-  return with_members<T>(
-      shape, [&](const NetworkShape& one) { return make_engine<T>(one, threads, {}, &share); });
+  return with_members<T>(shape,
+                         [&](const NetworkShape& one) { return make_engine<T>(one, threads, {}, &share); });
 }
 
 template std::unique_ptr<SequenceEngine<float>> make_engine<float>(const NetworkShape&, int, EngineOptions,
