@@ -29,7 +29,7 @@ class BatchShare {
   std::size_t parts() const { return parts_; }
   /// Samples of the batch that this rank works on, ascending.
   const std::vector<std::size_t>& samples() const { return samples_; }
-  /// Where so many of them, or chains of them, go through the network.
+  /// Where so many of them, or chains of them, go through the network; of more than one part.
   const SlotPlan& plan(std::size_t sequences) const;
   /// The sum over all samples, in their order, of a number that each rank has for its own.
   double sum(const std::vector<double>& mine) const;
@@ -52,7 +52,9 @@ class SharedGradient final : public GradientShare<T> {
   /// From now on batches are shared like this; null: not at all.
   void use(const BatchShare* share) { share_ = share; }
 
-  const SlotPlan* plan(std::size_t sequences) override { return share_ ? &share_->plan(sequences) : nullptr; }
+  const SlotPlan* plan(std::size_t sequences) override {
+    return share_ && share_->parts() > 1 ? &share_->plan(sequences) : nullptr;
+  }
   void add_up(const SlotPlan& plan, std::span<T* const> slots, std::size_t size, T* sum) override;
 
  private:

@@ -19,8 +19,8 @@ kind = "gru"
 d_model = 2
 blocks = 1
 [[models]]
-name = "wilks"
-kind = "wilks"
+name = "polynomial"
+kind = "polynomial"
 [training]
 recipe = "fast"
 steps = 2
@@ -119,6 +119,7 @@ TEST(MpiProgram, ASweepThatIsKilledAgainAndAgainComputesEachRunOnce) {
       "sweep " + study + " --over training.noise=0,0.1,0.2,0.3 --over data.seed=1,2 --quiet -o " + target;
   for (int kill = 0; kill < 3; ++kill)
     run_ranks(2, arguments, "if [ $RANK = 1 ]; then (sleep 1.5; kill -9 $$) & fi");
+  ASSERT_TRUE(fs::exists(target));
   std::map<std::string, fs::file_time_type> made;
   for (const auto& entry : fs::recursive_directory_iterator(target))
     if (entry.path().filename() == "metrics.json") made[entry.path().string()] = entry.last_write_time();
