@@ -24,6 +24,12 @@ enum class Purpose : std::uint32_t {
   augmentation = 19,
   stochastic_closure = 20,
   diagnosis = 21,
+  sites = 22,
+  train_parameters = 32,  // of each split's trajectories, in the order of their data
+  validation_parameters = 33,
+  test_parameters = 34,
+  ood_parameters = 35,
+  statistics_parameters = 36,
 };
 
 class RandomStream {

@@ -9,6 +9,7 @@
 #include <mac/training_plan.hpp>
 #include <set>
 
+#include "coupling/input_map.hpp"
 #include "experiment/baseline_kinds.hpp"
 #include "experiment/training_settings.hpp"
 
@@ -146,14 +147,74 @@ void read_open_size(const ConfigTable& table, NetworkPlan& plan) {
   }
 }
 
+/// [a, b], or [[a, b], [c, d]] for two directions.
+std::vector<StencilRange> read_stencil(const ConfigTable& table) {
+  if (!table.has("stencil")) return {{-1, 1}};
+  std::vector<std::vector<double>> directions;
+  if (table.holds_lists("stencil"))
+    directions = table.number_lists("stencil");
+  else
+    directions = {table.numbers("stencil")};
+  std::vector<StencilRange> stencil;
+  for (const std::vector<double>& ends : directions) {
+    if (ends.size() != 2 || ends[0] != std::floor(ends[0]) || ends[1] != std::floor(ends[1]) ||
+        !(ends[0] <= 0 && ends[1] >= 0) || ends[1] - ends[0] > 4096)
+      table.fail("stencil",
+                 "expected whole numbers [from, to] with from <= 0 <= to, a pair for each direction");
+    stencil.push_back({static_cast<int>(ends[0]), static_cast<int>(ends[1])});
+  }
+  return stencil;
+}
+
+/// What the data have beside the state, but for parameters of the system that are the same in all of training.
+std::vector<std::string> default_given(const DataPlan& data) {
+  std::vector<std::string> given = data.input_names();
+  const auto train = std::ranges::find(data.splits, "train", &SplitPlan::name);
+  if (train == data.splits.end()) return given;
+  for (std::size_t i = train->laws.size(); i-- > 0;)  // those of the system come first
+    if (!(train->laws[i].low() < train->laws[i].high()))
+      given.erase(given.begin() + static_cast<std::ptrdiff_t>(i));
+  return given;
+}
+
+/// `local` and [models.inputs].
+NetworkInputs read_inputs(const ConfigTable& table, const DataPlan& data) {
+  NetworkInputs inputs;
+  inputs.given = default_given(data);
+  if (const auto local = table.table_if("local")) {
+    inputs.of =
+        local->holds_list("of") ? local->strings("of") : std::vector<std::string>{local->string("of")};
+    if (inputs.of.empty()) local->fail("of", "needs the name of a lattice");
+    inputs.stencil = read_stencil(*local);
+  }
+  if (const auto own = table.table_if("inputs")) {
+    inputs.state = own->strings_or("state", {});
+    if (own->has("state") && inputs.state.empty())
+      own->fail("state", "is empty; left out, the network reads all resolved variables");
+    inputs.given = own->strings_or("given", inputs.given);
+  }
+  return inputs;
+}
+
+InputMap bind(const NetworkInputs& inputs, const System& system, const DataPlan& data,
+              const ConfigTable& table) {
+  try {
+    return {inputs, system, data.input_names()};
+  } catch (const UsageError& error) {
+    table.fail(inputs.is_local() && inputs.state.empty() ? "local" : "inputs", error.what());
+  }
+}
+
 NetworkPlan read_network(const ConfigTable& experiment, const ConfigTable& table, const System& system,
                          const DataPlan& data) {
   NetworkPlan plan;
   NetworkShape& shape = plan.shape;
   const bool kind_is_open = table.string("kind") == "auto";
   shape.kind = kind_is_open ? LayerKind::mamba : layer_kind_from(table.string("kind"));
-  shape.d_in = system.resolved_size();
-  shape.d_out = system.closure_size();
+  plan.inputs = read_inputs(table, data);
+  const InputMap inputs = bind(plan.inputs, system, data, table);
+  shape.d_in = inputs.features();
+  shape.d_out = inputs.outputs();
   plan.training = read_plan(experiment, table, system, data);
   if (!kind_is_open) plan.training.given.insert("kind");
   if (kind_is_open && plan.training.recipe != "auto")
@@ -168,6 +229,11 @@ NetworkPlan read_network(const ConfigTable& experiment, const ConfigTable& table
   if (!has_states(shape.kind) && table.has("d_state"))
     table.fail("d_state", fmt::format("is a size that a {} does not have", to_string(shape.kind)));
   validate(shape);
+  for (const StagePlan& stage : plan.training.stages)
+    if (stage.sites > inputs.sites())
+      table.fail("", fmt::format("sites = {} in [training], but {}", stage.sites,
+                                 plan.inputs.is_local() ? fmt::format("the lattice has {}", inputs.sites())
+                                                        : "only a local network has sites"));
   if (!system.has_equations()) check_needs_no_equations(plan.training, system, table);
   return plan;
 }

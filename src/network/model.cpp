@@ -110,7 +110,7 @@ Model model_from(const Safetensors& file) {
 Model load_model(const std::filesystem::path& path) { return model_from(Safetensors::read(path)); }
 
 std::vector<std::size_t> find_closure_targets(const Model& model) {
-  if (!model.closure_targets.empty()) return model.closure_targets;
+  if (!model.closure_targets.empty() || !model.inputs.is_plain()) return model.closure_targets;
   std::vector<std::size_t> named, in_order;
   for (std::size_t j = 0; j < model.shape.d_out; ++j) {
     in_order.push_back(j);

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "coupling/network_columns.hpp"
+#include "data/given_series.hpp"
 
 namespace mac {
 
@@ -16,14 +17,19 @@ namespace {
 template <class T>
 class NetworkGroup final : public ClosureGroup {
  public:
-  NetworkGroup(const StepEngine<T>& engine, const Normalisers& normalisers, std::size_t count, bool stages)
-      : network_(engine, normalisers, count),
-        memory_(count * engine.state_size()),
+  NetworkGroup(const StepEngine<T>& engine, const Normalisers& normalisers, InputMap inputs,
+               const DataSplit& split, std::size_t first, std::size_t count, bool stages)
+      : inputs_(std::move(inputs)),
+        d_(split.resolved_size()),
+        given_(split, first, inputs_.given_size() > 0 ? count : 0),
+        network_(engine, normalisers, inputs_, count),
+        memory_(network_.columns() * engine.state_size()),
         before_(stages ? memory_.size() : 0) {}
 
-  void predict(std::size_t, const double* y, double* closure) override {
+  void predict(std::size_t n, const double* y, double* closure) override {
     std::copy_n(memory_.begin(), before_.size(), before_.begin());
-    network_.predict(y, closure, memory_.data());
+    network_.predict(y, d_, given_.at(n), closure, memory_.data());
+    step_ = n;
   }
 
   void advance(std::size_t n, const GroupStep& step, double* y) override {
@@ -35,19 +41,19 @@ class NetworkGroup final : public ClosureGroup {
 
   // A trajectory's recurrent state, and for a step by stages the one before it.
   std::optional<std::size_t> memory_size() const override {
-    return (memory_.size() + before_.size()) / network_.columns();
+    return (memory_.size() + before_.size()) / network_.trajectories();
   }
   void save_memory(double* memory) const override {
-    for (std::size_t i = 0; i < network_.columns(); ++i)
+    for (std::size_t i = 0; i < network_.trajectories(); ++i)
       for (const std::vector<T>* states : {&memory_, &before_}) {
-        const std::size_t size = states->size() / network_.columns();
+        const std::size_t size = states->size() / network_.trajectories();
         memory = std::copy_n(states->begin() + static_cast<std::ptrdiff_t>(i * size), size, memory);
       }
   }
   void restore_memory(const double* memory) override {
-    for (std::size_t i = 0; i < network_.columns(); ++i)
+    for (std::size_t i = 0; i < network_.trajectories(); ++i)
       for (std::vector<T>* states : {&memory_, &before_}) {
-        const std::size_t size = states->size() / network_.columns();
+        const std::size_t size = states->size() / network_.trajectories();
         for (std::size_t k = 0; k < size; ++k) (*states)[i * size + k] = static_cast<T>(*memory++);
       }
   }
@@ -62,18 +68,22 @@ class NetworkGroup final : public ClosureGroup {
     held_rk4::step(
         {step.count, d, c, step.system.closure_targets().data()}, step.dt, room_,
         [&](std::size_t, const double* at, double* rate) {
-          for (std::size_t i = 0; i < step.count; ++i) step.system.reduced_rhs(at + i * d, rate + i * d);
+          for (std::size_t i = 0; i < step.count; ++i)
+            step.system_of(i).reduced_rhs(at + i * d, rate + i * d);
         },
         [&](std::size_t i, const double* at) -> held_rk4::StageClosure {
           if (i == 0) return {step.closure, nullptr, 0};
           scratch_ = before_;
-          network_.predict(at, closure_.data(), scratch_.data());
+          network_.predict(at, d, given_.at(step_), closure_.data(), scratch_.data());
           return {closure_.data(), nullptr, 0};
         },
         y);
   }
 
-  NetworkColumns<T> network_;
+  InputMap inputs_;
+  std::size_t d_, step_ = 0;  // resolved variables; the step that predict() was called for last
+  GivenSeries given_;
+  NetworkTrajectories<T> network_;
   std::vector<T> memory_, before_, scratch_;  // recurrent states now, before the current step, of a stage
   held_rk4::StageArrays room_;
   std::vector<double> closure_;
@@ -82,26 +92,37 @@ class NetworkGroup final : public ClosureGroup {
 template <class T>
 class NetworkClosure final : public ClosureModel {
  public:
-  NetworkClosure(const Model& model, std::string name, HeldClosure held)
+  NetworkClosure(const Model& model, std::string name, HeldClosure held, std::shared_ptr<const System> system)
       : name_(std::move(name)),
         held_(held),
+        inputs_(model.inputs),
+        system_(std::move(system)),
         normalisers_(model.normalisation),
         engine_(model.shape, parameters_as<T>(model)) {}
 
   std::string name() const override { return name_; }
   HeldClosure held() const override { return held_; }
   std::optional<Precision> precision() const override { return precision_of<T>; }
-  std::unique_ptr<ClosureGroup> start(const DataSplit& split, std::size_t, std::size_t count) const override {
-    if (split.resolved_size() != engine_.shape().d_in || split.closure_size() != engine_.shape().d_out)
-      throw UsageError("{}: the network maps {} variables to {} closure components, the data have {} and {}",
-                       name_, engine_.shape().d_in, engine_.shape().d_out, split.resolved_size(),
-                       split.closure_size());
-    return std::make_unique<NetworkGroup<T>>(engine_, normalisers_, count, held_.hold == Hold::stage);
+  std::unique_ptr<ClosureGroup> start(const DataSplit& split, std::size_t first,
+                                      std::size_t count) const override {
+    return std::make_unique<NetworkGroup<T>>(engine_, normalisers_, map_for(split), split, first, count,
+                                             held_.hold == Hold::stage);
   }
 
  private:
+  InputMap map_for(const DataSplit& split) const {
+    InputMap map = inputs_.is_plain() ? InputMap::plain(split.resolved_size(), split.closure_size())
+                                      : InputMap(inputs_, *system_, split.input_names());
+    if (map.features() != engine_.shape().d_in || map.outputs() != engine_.shape().d_out)
+      throw UsageError("{}: the network maps {} variables to {} closure components, the data have {} and {}",
+                       name_, engine_.shape().d_in, engine_.shape().d_out, map.features(), map.outputs());
+    return map;
+  }
+
   std::string name_;
   HeldClosure held_;
+  NetworkInputs inputs_;
+  std::shared_ptr<const System> system_;
   Normalisers normalisers_;
   StepEngine<T> engine_;
 };
@@ -109,14 +130,17 @@ class NetworkClosure final : public ClosureModel {
 }  // namespace
 
 std::unique_ptr<ClosureModel> make_network_closure(const Model& model, const std::string& name,
-                                                   HeldClosure held, std::optional<Precision> precision) {
+                                                   HeldClosure held, std::optional<Precision> precision,
+                                                   std::shared_ptr<const System> system) {
+  if (!system && !model.inputs.is_plain())
+    throw UsageError("{}: reads other inputs than the resolved variables: say of which system", name);
   if (held.hold == Hold::stage && held.target == Target::mean)
     throw UsageError(
         "{}: was trained on step means, which are not closures at a stage; use the hold zero or linear",
         name);
   if (precision.value_or(model.precision()) == Precision::float64)
-    return std::make_unique<NetworkClosure<double>>(model, name, held);
-  return std::make_unique<NetworkClosure<float>>(model, name, held);
+    return std::make_unique<NetworkClosure<double>>(model, name, held, std::move(system));
+  return std::make_unique<NetworkClosure<float>>(model, name, held, std::move(system));
 }
 
 }  // namespace mac

@@ -14,6 +14,7 @@ using cpu::largest_slot_count;
 /// Chains are groups of all samples at the first start, then at the second, ...: which slot a sample's chains fall
 /// into repeats with the starts only if their number fits into that of the slots, or the other way round.
 bool can_be_shared(const BatchForm& form, std::size_t group_size, std::size_t rows) {
+  if (form.sites > 1) return false;
   if (!form.chains) return true;
   return form.at_once % group_size == 0 && (largest_slot_count % rows == 0 || rows % largest_slot_count == 0);
 }

@@ -17,6 +17,8 @@ struct BatchForm {
   std::size_t at_once = 0;  // samples that go through the network together, a divisor of `samples`
   bool chains =
       false;  // the network sees several sequences a sample, ordered by their start, then the sample
+  std::size_t sites =
+      1;  // of a local network: a sample is so many sequences, and groups of them are not samples'
 };
 
 class BatchShare {

@@ -24,6 +24,7 @@
 #include <memory>
 #include <vector>
 
+#include "coupling/input_map.hpp"
 #include "network/normaliser.hpp"
 #include "training/batches.hpp"
 
@@ -37,10 +38,12 @@ struct LossContext {
   double dt = 0;  // of the closure
   int threads = 1;
   std::size_t history = 0;  // times at the start of a sequence whose errors do not count
+  InputMap inputs{system};  // what the network reads
+  std::vector<double> resolved_scale = normalisation.input_scale;  // (d), of the resolved variables
 };
 
 /// w_j, with mean 1. A closure error e (normalised) moves the normalised resolved variable it drives at the
-/// rate e * output_scale/input_scale: `effect` weighs its square by the square of that factor.
+/// rate e * output_scale/resolved_scale: `effect` weighs its square by the square of that factor.
 std::vector<double> component_weights(const LossContext& context, LossWeights kind);
 
 // Floors of the relative loss, in units of the data's scales: of an error, so that its root has a slope, and
@@ -62,7 +65,7 @@ class VariableSizes {
   std::vector<double> of(const Batch& batch, std::size_t b) const;  // (resolved_size)
 
  private:
-  Normaliser normaliser_;  // of the resolved variables
+  std::vector<double> factors_;  // of the resolved variables: 1/scale
   std::vector<std::size_t> groups_;
 };
 
@@ -74,7 +77,7 @@ class Loss {
   /// have a fixed order: the result doesn't depend on the number of threads.
   virtual double evaluate(const T* parameters, const Batch& batch, T* gradient) = 0;
   /// How a batch of so many samples goes through the network.
-  virtual BatchForm form_of(std::size_t samples, SampleShape) const { return {samples, samples, false}; }
+  virtual BatchForm form_of(std::size_t samples, SampleShape shape) const = 0;
 };
 
 /// The loss that a stage asks for.

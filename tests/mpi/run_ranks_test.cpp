@@ -19,8 +19,8 @@ kind = "gru"
 d_model = 2
 blocks = 1
 [[models]]
-name = "polynomial"
-kind = "polynomial"
+name = "regression"
+kind = "regression"
 [training]
 recipe = "fast"
 steps = 2

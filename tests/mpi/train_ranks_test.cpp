@@ -104,7 +104,7 @@ TEST(MpiProgram, AKilledTrainingGoesOnWithAnotherNumberOfRanks) {
   const ScratchFolder folder;
   const std::string study =
       written(folder, "study.toml",
-              experiment_of(train_cases[0], "steps = 4000\nvalidate_every = 500\ncheckpoint_every = 50\n"));
+              experiment_of(train_cases[0], "steps = 800\nvalidate_every = 400\ncheckpoint_every = 20\n"));
   const std::string data = folder.file("data.h5"),
                     arguments = "train " + study + " --data " + data + " --quiet -o ";
   ASSERT_EQ(run_program("generate " + study + " -o " + data).exit_code, 0);
