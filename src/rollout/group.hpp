@@ -1,6 +1,7 @@
 // A group of trajectories that are rolled out together: what goes in and what comes out.
 #pragma once
 
+#include <array>
 #include <mac/reduced_step.hpp>
 #include <mac/rollout.hpp>
 #include <vector>
@@ -49,5 +50,10 @@ struct GroupResult {
   std::vector<double> resolved, closure, blow_up_time, memory;
   std::vector<double> seconds_per_step;  // (n_time)
 };
+
+/// What travels from rank to rank.
+inline std::array<std::vector<double>*, 5> arrays(GroupResult& result) {
+  return {&result.resolved, &result.closure, &result.blow_up_time, &result.memory, &result.seconds_per_step};
+}
 
 }  // namespace mac

@@ -11,11 +11,9 @@
 #include "coupling/coupled_columns.hpp"
 #include "data/provenance.hpp"
 #include "data/relative_l2.hpp"
-#include "io/atomic_file.hpp"
-#include "io/hdf5.hpp"
+#include "io/hdf5_output.hpp"
 #include "io/input_file.hpp"
-#include "io/output_lock.hpp"
-#include "parallel/in_order.hpp"
+#include "parallel/ranks_in_order.hpp"
 #include "parallel/thread_count.hpp"
 #include "rollout/rollout_file.hpp"
 
@@ -146,7 +144,7 @@ GroupStart start_group(const SplitTask& task, std::size_t first, std::size_t cou
   return start;
 }
 
-/// take(first, count, result) gets every group, in order.
+/// take(first, count, result) gets every group, in order, on rank 0.
 template <class Take>
 void roll_split(const ClosureModel& model, const System& system, const SplitTask& task, int threads,
                 Progress& progress, const Take& take) {
@@ -154,11 +152,14 @@ void roll_split(const ClosureModel& model, const System& system, const SplitTask
   const std::vector<std::shared_ptr<const System>>& systems = task.split.systems();
   const auto at_once = model.rolls_at_once(task.time.size());
   if (at_once) threads = 1;
-  // Small enough that every thread has work; a model's results must not depend on the grouping.
-  const auto share = (n + static_cast<std::size_t>(threads) - 1) / static_cast<std::size_t>(threads);
+  // Small enough that every thread of every rank has work; a model's results must not depend on the grouping.
+  const std::size_t workers = static_cast<std::size_t>(threads) * ranks().size(),
+                    share = (n + workers - 1) / workers;
   const std::size_t size = std::clamp<std::size_t>(share, 1, at_once.value_or(group_size));
   const std::size_t groups = (n + size - 1) / size;
-  parallel_in_order(
+  const bool counts_all = ranks().size() > 1;  // steps of other ranks are counted when a group is done
+  Progress unseen("", 1, true);
+  ranks_in_order(
       groups, threads,
       [&](std::size_t, std::size_t g) {
         const std::size_t first = g * size, count = std::min(size, n - first);
@@ -173,14 +174,15 @@ void roll_split(const ClosureModel& model, const System& system, const SplitTask
                              task.earlier != nullptr,
                              count,
                              systems.empty() ? std::span(systems) : std::span(systems).subspan(first, count)};
-        if (!at_once) return roll_group(*group, work, std::move(start), progress);
+        if (!at_once) return roll_group(*group, work, std::move(start), counts_all ? unseen : progress);
         GroupResult result = model.roll(work, std::move(start));
-        progress.advance(count * task.time.size());
+        if (!counts_all) progress.advance(count * task.time.size());
         return result;
       },
       [&](std::size_t g, const GroupResult& result) {
-        const std::size_t first = g * size;
-        take(first, std::min(size, n - first), result);
+        const std::size_t first = g * size, count = std::min(size, n - first);
+        take(first, count, result);
+        if (counts_all) progress.advance(count * task.time.size());
       });
 }
 
@@ -343,37 +345,44 @@ void rollout(const ClosureModel& model, const DataFile& data, const std::string&
   const std::vector<SplitTask> tasks = plan_splits(data, options, earlier ? &*earlier : nullptr);
   const System& system = *data.experiment().system;
 
-  const OutputLock lock(path);
-  AtomicFile target(path);
-  h5::File file = h5::File::create(target);
-  write_provenance(file, "rollout", data.experiment());
-  file.set_attribute("/", "model", model.name());
-  file.set_attribute("/", "hold", std::string(to_string(model.held().hold)));
-  file.set_attribute("/", "target", std::string(to_string(model.held().target)));
-  if (model.precision()) file.set_attribute("/", "precision", std::string(to_string(*model.precision())));
-  if (!options.self_contained) write_data_reference(file, path, data);
-  if (const ResolvedRange* range = data.training_range()) write_training_range(file, *range);
-  if (const auto range = options.parameter_range ? options.parameter_range : data.parameter_range())
-    write_parameter_range(file, *range);
+  std::optional<Hdf5Output> output;  // on rank 0
+  on_root([&] {
+    h5::File& file = output.emplace(path).file;
+    write_provenance(file, "rollout", data.experiment());
+    file.set_attribute("/", "model", model.name());
+    file.set_attribute("/", "hold", std::string(to_string(model.held().hold)));
+    file.set_attribute("/", "target", std::string(to_string(model.held().target)));
+    if (model.precision()) file.set_attribute("/", "precision", std::string(to_string(*model.precision())));
+    if (!options.self_contained) write_data_reference(file, path, data);
+    if (const ResolvedRange* range = data.training_range()) write_training_range(file, *range);
+    if (const auto range = options.parameter_range ? options.parameter_range : data.parameter_range())
+      write_parameter_range(file, *range);
+  });
   SecondsPerStep times;
   {
     Progress progress(fmt::format("rolling out {}", model.name()), steps_of(tasks), options.quiet);
     for (const SplitTask& task : tasks) {
-      const auto memory_size = model.start(task.split, 0, 1)->memory_size();
-      RolloutSplitWriter writer(file, task.split, system, task.trajectories, task.time, task.first_in_data,
-                                memory_size, options);
+      std::optional<RolloutSplitWriter> writer;
+      on_root([&] {
+        const auto memory_size = model.start(task.split, 0, 1)->memory_size();
+        writer.emplace(output->file, task.split, system, task.trajectories, task.time, task.first_in_data,
+                       memory_size, options);
+      });
       roll_split(model, system, task, thread_count(options.threads), progress,
                  [&](std::size_t first, std::size_t count, const GroupResult& result) {
-                   writer.write(task.split, first, count, result);
+                   writer->write(task.split, first, count, result);
                  });
-      times[task.split.name()] = writer.seconds_per_step();
+      if (writer) times[task.split.name()] = writer->seconds_per_step();
     }
   }
+  std::optional<ValidationError> validation;
   if (options.validation > 0 && data.has("validation"))
-    write_validation(file, validation_error(model, data, tasks, options));
-  file.close();
-  target.commit();
-  if (options.time_steps) write_step_times(path, times);
+    validation = validation_error(model, data, tasks, options);
+  on_root([&] {
+    if (validation) write_validation(output->file, *validation);
+    output->commit();
+    if (options.time_steps) write_step_times(path, times);
+  });
 }
 
 }  // namespace mac

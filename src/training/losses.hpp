@@ -77,6 +77,8 @@ class Loss {
   /// The loss of a batch; its gradient is added to `gradient` (parameter_count) unless that is null. Sums
   /// have a fixed order: the result doesn't depend on the number of threads.
   virtual double evaluate(const T* parameters, const Batch& batch, T* gradient) = 0;
+  /// How a batch of so many samples goes through the network.
+  virtual BatchForm form_of(std::size_t samples, SampleShape shape) const = 0;
 };
 
 /// The loss that a stage asks for.
