@@ -66,6 +66,8 @@ module mac
     procedure :: free => state_free
     procedure :: copy => state_copy
     procedure :: reset => state_reset
+    procedure :: seed => state_seed
+    procedure :: set_noise => state_set_noise
     procedure :: save => state_save
     procedure :: restore => state_restore
     procedure :: save_columns => state_save_columns
@@ -348,6 +350,38 @@ contains
     status = c_state_reset(self%handle, error)
     call conclude(status, error, stat, errmsg)
   end subroutine state_reset
+
+  !> Of the noise of a stochastic closure: column j reads stream streams(j), such as its number in the whole grid; without
+  !> them j - 1.
+  subroutine state_seed(self, seed, streams, stat, errmsg)
+    class(mac_state), intent(inout) :: self
+    integer(int64), intent(in) :: seed
+    integer(int64), intent(in), optional, target, contiguous :: streams(:)
+    integer, intent(out), optional :: stat
+    character(*), intent(inout), optional :: errmsg
+    type(c_error) :: error
+    integer(c_int) :: status
+    type(c_ptr) :: where
+    where = c_null_ptr
+    if (present(streams)) then
+      if (size(streams) /= self%columns()) error stop "mac: seed: streams has not one number a column"
+      where = c_loc(streams)
+    end if
+    status = c_state_seed(self%handle, seed, where, error)
+    call conclude(status, error, stat, errmsg)
+  end subroutine state_seed
+
+  !> .false.: the closure runs without its noise.
+  subroutine state_set_noise(self, on, stat, errmsg)
+    class(mac_state), intent(inout) :: self
+    logical, intent(in) :: on
+    integer, intent(out), optional :: stat
+    character(*), intent(inout), optional :: errmsg
+    type(c_error) :: error
+    integer(c_int) :: status
+    status = c_state_set_noise(self%handle, merge(1_c_int, 0_c_int, on), error)
+    call conclude(status, error, stat, errmsg)
+  end subroutine state_set_noise
 
   pure integer function state_columns(self)
     class(mac_state), intent(in) :: self

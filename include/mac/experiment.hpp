@@ -48,6 +48,10 @@ struct EvaluationPlan {
   std::vector<Interval> ood_intervals;  // for the ood split
 };
 
+struct RolloutPlan {
+  std::size_t members = 1;  // runs from each state of test and ood, of models that have several
+};
+
 /// Whether `mac rollout` takes a split where none is named: test, ood, statistics.
 bool is_rolled_out(std::string_view split);
 
@@ -56,6 +60,7 @@ struct Experiment {
   std::shared_ptr<const System> system;
   DataPlan data;
   EvaluationPlan evaluation;
+  RolloutPlan rollout;
   std::vector<ModelPlan> models;
 
   /// Both throw UsageError with file, line and key for anything that is not as it should be.

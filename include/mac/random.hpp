@@ -24,11 +24,16 @@ enum class Purpose : std::uint32_t {
   augmentation = 19,
   stochastic_closure = 20,
   diagnosis = 21,
+  training_noise = 22,
 };
 
 class RandomStream {
  public:
-  RandomStream(std::uint64_t seed, Purpose purpose, std::uint32_t index);
+  /// `member` (below 2^24) tells streams of one index apart.
+  RandomStream(std::uint64_t seed, Purpose purpose, std::uint32_t index, std::uint32_t member = 0);
+
+  /// Passes over blocks of four words, which are two normal numbers; before anything is drawn.
+  void skip_blocks(std::uint64_t blocks);
 
   std::uint32_t bits();                      // 32 uniform bits
   double uniform();                          // in [0, 1), 53 bits

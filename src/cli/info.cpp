@@ -85,7 +85,7 @@ Description describe_model(const Safetensors& file) {
   add("written by", model.program);
 
   const Normalisation& n = model.normalisation;
-  if (n == Normalisation::identity(shape)) {
+  if (n == Normalisation::identity(shape, model.noise)) {
     add("normalisation", "none");
   } else {
     d.details += normalisation_table("input", model.input_names, n.input_mean, n.input_scale);

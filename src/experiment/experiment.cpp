@@ -126,6 +126,12 @@ EvaluationPlan read_evaluation(const ConfigTable& root, const DataPlan& data) {
           read_intervals(table, "ood_intervals", data, "ood")};
 }
 
+RolloutPlan read_rollout(const ConfigTable& root) {
+  RolloutPlan plan;
+  if (const auto table = root.table_if("rollout")) rollout_settings().read(*table, plan);
+  return plan;
+}
+
 using Values = std::map<std::string, std::string>;
 
 void check_same(const std::string& file, const Values& values, const std::string& other_file,
@@ -157,6 +163,13 @@ const SettingTable<DataPlan>& data_settings() {
   return table;
 }
 
+const SettingTable<RolloutPlan>& rollout_settings() {
+  static const SettingTable<RolloutPlan> table = SettingTable<RolloutPlan>().integer(
+      "members", &RolloutPlan::members, {1, 1000},
+      "runs from each state of `test` and `ood`, of a stochastic model or of the networks of an ensemble");
+  return table;
+}
+
 std::string to_string(const Interval& interval) {
   return fmt::format("[{:g},{:g}]", interval.from, interval.to);
 }
@@ -167,6 +180,7 @@ Experiment::Experiment(ConfigTable table, const SystemDescription* description)
                          : make_system(config.table("system"))),
       data(read_data(config.table("data"), *system)),
       evaluation(read_evaluation(config, data)),
+      rollout(read_rollout(config)),
       models(read_models(config, *system, data)) {
   config.reject_unknown_keys();
 }

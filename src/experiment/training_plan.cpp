@@ -65,9 +65,10 @@ void check(const StagePlan& stage, const TrainingPlan& plan, const DataPlan& dat
   if (length > longest)
     table.fail("window",
                fmt::format("is {}, but a training trajectory has {} usable times", length, longest));
-  const std::size_t ahead = stage.loss == LossKind::rollout ? stage.rollout_steps : 1;
+  const bool rolls = stage.loss == LossKind::rollout || is_score(stage.loss);
+  const std::size_t ahead = rolls ? stage.rollout_steps : 1;
   if (length <= ahead)
-    table.fail(stage.loss == LossKind::rollout ? "rollout_steps" : "window",
+    table.fail(rolls ? "rollout_steps" : "window",
                fmt::format("a sequence of {} times has no room for {} step(s) ahead", length, ahead));
   if (std::lround(plan.history / data.closure_step()) + static_cast<long>(ahead) >= static_cast<long>(length))
     table.fail("history", fmt::format("is {}, which leaves nothing of a sequence of {} times to train on",
@@ -145,12 +146,29 @@ void read_open_size(const ConfigTable& table, NetworkPlan& plan) {
   }
 }
 
+/// Noise is learnt from scores, and from nothing else.
+void check_scores(const NetworkPlan& plan, const ConfigTable& table) {
+  if (plan.noise.channels == 0 && plan.noise.time > 0)
+    table.fail("noise_time", "is that of noise, and the network reads none: say noise_channels");
+  if (plan.noise.channels > 0 && plan.training.recipe == "auto")
+    table.fail("noise_channels", "recipe = \"auto\" is for deterministic networks; say recipe = \"fast\"");
+  for (const StagePlan& stage : plan.training.stages)
+    if (is_score(stage.loss) && plan.noise.channels == 0)
+      table.fail("", fmt::format("the loss \"{}\" scores a stochastic network: give it noise_channels",
+                                 to_string(stage.loss)));
+    else if (!is_score(stage.loss) && plan.noise.channels > 0)
+      table.fail("noise_channels", fmt::format("a network that reads noise is trained by the loss \"crps\" or "
+                                               "\"energy\", not by \"{}\"",
+                                               to_string(stage.loss)));
+}
+
 NetworkPlan read_network(const ConfigTable& experiment, const ConfigTable& table, const System& system,
                          const DataPlan& data) {
   NetworkPlan plan;
   NetworkShape& shape = plan.shape;
   shape.kind = layer_kind_from(table.string("kind"));
-  shape.d_in = system.resolved_size();
+  noise_settings().read(table, plan.noise);
+  shape.d_in = system.resolved_size() + plan.noise.channels;
   shape.d_out = system.closure_size();
   plan.training = read_plan(experiment, table, system, data);
   if (plan.training.recipe == "auto")
@@ -160,6 +178,7 @@ NetworkPlan read_network(const ConfigTable& experiment, const ConfigTable& table
   if (!has_states(shape.kind) && table.has("d_state"))
     table.fail("d_state", fmt::format("is a size that a {} does not have", to_string(shape.kind)));
   validate(shape);
+  check_scores(plan, table);
   if (!system.has_equations()) check_needs_no_equations(plan.training, system, table);
   return plan;
 }

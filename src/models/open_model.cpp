@@ -22,6 +22,9 @@ std::unique_ptr<ClosureModel> open_network(const ModelRequest& request, const Da
   if (const auto own = model.provenance.find("name"); name.empty() && own != model.provenance.end())
     name = own->second;
   if (name.empty()) name = std::filesystem::path(request.model).stem().string();
+  if (request.on_device && model.noise.channels > 0)
+    throw UsageError("{}: is stochastic, and stochastic closures run on the CPU: use --device cpu",
+                     request.model);
   if (!request.on_device) return make_network_closure(model, name, held, request.precision);
   if (request.precision.value_or(model.precision()) == Precision::float64)
     throw UsageError(
@@ -42,9 +45,9 @@ void check_fits(const std::string& path, const Model& model, const Experiment& e
   if (!model.input_names.empty() && model.input_names != system.resolved_names())
     throw UsageError("{}: reads the variables {}, but the data have {}", path,
                      fmt::join(model.input_names, " "), fmt::join(system.resolved_names(), " "));
-  if (model.shape.d_in != system.resolved_size() || model.shape.d_out != system.closure_size())
+  if (model.inputs() != system.resolved_size() || model.shape.d_out != system.closure_size())
     throw UsageError("{}: maps {} variables to {} closure components, but {} has {} and {}", path,
-                     model.shape.d_in, model.shape.d_out, source, system.resolved_size(),
+                     model.inputs(), model.shape.d_out, source, system.resolved_size(),
                      system.closure_size());
   if (!model.closure_targets.empty() && !system.closure_targets().empty() &&
       !std::ranges::equal(model.closure_targets, system.closure_targets()))

@@ -45,6 +45,9 @@ std::vector<Figure> series_figures(const Evaluation& evaluation);
 /// Distributions, autocorrelation and power spectrum of long runs, where there are statistics.
 std::vector<Figure> statistics_figures(const Evaluation& evaluation);
 
+/// CRPS, error and spread over lead times, rank histograms and reliability, where rollouts have several members.
+std::vector<Figure> verification_figures(const Evaluation& evaluation);
+
 /// Wall time of each step against its index.
 struct StepTimes {
   std::string model, split;

@@ -31,6 +31,7 @@ struct GroupTask {
 struct GroupResult {
   std::vector<double> resolved, closure, blow_up_time, memory;
   std::vector<double> seconds_per_step;  // (n_time)
+  MemberRuns members = {};               // of several, whose means the others are
 };
 
 }  // namespace mac

@@ -1,5 +1,6 @@
 // A trained network as a closure: the step engine in tandem with the reduced equations.
 #include <algorithm>
+#include <mac/ensemble.hpp>
 #include <mac/error.hpp>
 #include <mac/held_rk4.hpp>
 #include <mac/model.hpp>
@@ -16,13 +17,26 @@ namespace {
 template <class T>
 class NetworkGroup final : public ClosureGroup {
  public:
-  NetworkGroup(const StepEngine<T>& engine, const Normalisers& normalisers, std::size_t count, bool stages)
+  /// Trajectories `first` and on; `member` says whose noise they read.
+  NetworkGroup(const StepEngine<T>& engine, const Normalisers& normalisers, std::size_t count, bool stages,
+               RedNoise noise, std::size_t first, const MemberPlan& member)
       : network_(engine, normalisers, count),
         memory_(count * engine.state_size()),
-        before_(stages ? memory_.size() : 0) {}
+        before_(stages ? memory_.size() : 0),
+        noise_(std::move(noise)),
+        first_(first),
+        member_(member) {}
 
-  void predict(std::size_t, const double* y, double* closure) override {
+  void predict(std::size_t n, const double* y, double* closure) override {
     std::copy_n(memory_.begin(), before_.size(), before_.begin());
+    if (noise_.channels() > 0 && member_.noise) {
+      for (std::size_t i = 0; i < network_.columns(); ++i)
+        noise_.advance(i,
+                       {member_.seed, static_cast<std::uint32_t>(first_ + i),
+                        static_cast<std::uint32_t>(member_.member)},
+                       n);
+      network_.set_noise(noise_.values());
+    }
     network_.predict(y, closure, memory_.data());
   }
 
@@ -33,23 +47,29 @@ class NetworkGroup final : public ClosureGroup {
       ClosureGroup::advance(n, step, y);
   }
 
-  // A trajectory's recurrent state, and for a step by stages the one before it.
+  // A trajectory's recurrent state, for a step by stages the one before it, and the noise that was read last.
   std::optional<std::size_t> memory_size() const override {
-    return (memory_.size() + before_.size()) / network_.columns();
+    return (memory_.size() + before_.size()) / network_.columns() + noise_.channels();
   }
   void save_memory(double* memory) const override {
-    for (std::size_t i = 0; i < network_.columns(); ++i)
+    for (std::size_t i = 0; i < network_.columns(); ++i) {
       for (const std::vector<T>* states : {&memory_, &before_}) {
         const std::size_t size = states->size() / network_.columns();
         memory = std::copy_n(states->begin() + static_cast<std::ptrdiff_t>(i * size), size, memory);
       }
+      memory = std::copy_n(noise_.of(i), noise_.channels(), memory);
+    }
   }
   void restore_memory(const double* memory) override {
-    for (std::size_t i = 0; i < network_.columns(); ++i)
+    for (std::size_t i = 0; i < network_.columns(); ++i) {
       for (std::vector<T>* states : {&memory_, &before_}) {
         const std::size_t size = states->size() / network_.columns();
         for (std::size_t k = 0; k < size; ++k) (*states)[i * size + k] = static_cast<T>(*memory++);
       }
+      std::copy_n(memory, noise_.channels(), noise_.of(i));
+      memory += noise_.channels();
+    }
+    network_.set_noise(noise_.values());  // for the stages of the step that follows
   }
 
  private:
@@ -75,6 +95,9 @@ class NetworkGroup final : public ClosureGroup {
 
   NetworkColumns<T> network_;
   std::vector<T> memory_, before_, scratch_;  // recurrent states now, before the current step, of a stage
+  RedNoise noise_;
+  std::size_t first_;
+  MemberPlan member_;
   held_rk4::StageArrays room_;
   std::vector<double> closure_;
 };
@@ -86,24 +109,45 @@ class NetworkClosure final : public ClosureModel {
       : name_(std::move(name)),
         held_(held),
         normalisers_(model.normalisation),
-        engine_(model.shape, parameters_as<T>(model)) {}
+        noise_(model.noise),
+        step_(model.closure_step.value_or(0)),
+        engine_(model.shape, parameters_as<T>(model)) {
+    for (std::size_t m = 0; m < model.shape.members && model.shape.members > 1; ++m) {
+      const Model one = member_of(model, m);
+      apart_.emplace_back(one.shape, parameters_as<T>(one));
+    }
+  }
 
   std::string name() const override { return name_; }
   HeldClosure held() const override { return held_; }
   std::optional<Precision> precision() const override { return precision_of<T>; }
-  std::unique_ptr<ClosureGroup> start(const DataSplit& split, std::size_t, std::size_t count) const override {
-    if (split.resolved_size() != engine_.shape().d_in || split.closure_size() != engine_.shape().d_out)
+  std::size_t most_members() const override {
+    return noise_.channels > 0 ? most_stochastic_members : std::max<std::size_t>(1, apart_.size());
+  }
+  std::unique_ptr<ClosureGroup> start(const DataSplit& split, std::size_t first,
+                                      std::size_t count) const override {
+    return start_member(split, first, count, {});
+  }
+  std::unique_ptr<ClosureGroup> start_member(const DataSplit& split, std::size_t first, std::size_t count,
+                                             const MemberPlan& member) const override {
+    const std::size_t inputs = normalisers_.input.size();
+    if (split.resolved_size() != inputs || split.closure_size() != engine_.shape().d_out)
       throw UsageError("{}: the network maps {} variables to {} closure components, the data have {} and {}",
-                       name_, engine_.shape().d_in, engine_.shape().d_out, split.resolved_size(),
-                       split.closure_size());
-    return std::make_unique<NetworkGroup<T>>(engine_, normalisers_, count, held_.hold == Hold::stage);
+                       name_, inputs, engine_.shape().d_out, split.resolved_size(), split.closure_size());
+    const bool apart = member.apart && noise_.channels == 0;
+    return std::make_unique<NetworkGroup<T>>(apart ? apart_.at(member.member) : engine_, normalisers_, count,
+                                             held_.hold == Hold::stage, RedNoise(noise_, step_, count), first,
+                                             member);
   }
 
  private:
   std::string name_;
   HeldClosure held_;
   Normalisers normalisers_;
+  NoiseInputs noise_;
+  double step_;
   StepEngine<T> engine_;
+  std::vector<StepEngine<T>> apart_;  // the networks of an ensemble, each by itself
 };
 
 }  // namespace

@@ -290,13 +290,18 @@ class Study {
 
   void roll_out(const std::string& output, const ModelRequest& request, const std::string& model,
                 const DataFile& data) {
-    stage("rollout", output, {manifest_.content("data.h5"), model}, [&] {
+    const std::size_t members = experiment_.rollout.members;
+    std::vector<std::string> inputs{manifest_.content("data.h5"), model};
+    if (members > 1) inputs.push_back(fmt::format("{} members", members));
+    stage("rollout", output, inputs, [&] {
       RolloutOptions options;
       options.threads = options_.threads;
       options.quiet = options_.quiet;
       options.time_steps = true;
       options.validation = validation_trajectories;
-      rollout(request, data, path(output), options);
+      const auto closure = open_model(request, data);
+      options.members = std::min(members, closure->most_members());
+      rollout(*closure, data, path(output), options);
     });
     rollout_contents_.push_back(manifest_.content(output));
   }

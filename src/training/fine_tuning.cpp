@@ -18,7 +18,7 @@ FineTuningStart start_from(const std::string& file, const NetworkShape& shape, c
     throw UsageError("{}: is a closure {} of {}, training needs {} of {}", file,
                      fmt::join(model.output_names, " "), fmt::join(model.input_names, " "),
                      fmt::join(system.closure_names(), " "), fmt::join(system.resolved_names(), " "));
-  if (model.shape != shape)
+  if (model.shape != shape || model.inputs() != normalisation.input_mean.size())
     throw UsageError("{}: is a network of another kind or other sizes than [[models]] says", file);
   FineTuningStart start{parameters_for(model, normalisation), ""};
   if (model.normalisation != normalisation)

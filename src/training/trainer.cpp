@@ -77,7 +77,8 @@ class Trainer {
         train_(data.split("train")),
         normalisation_(fit_normalisation(train_, *experiment.system, plan_.normalisation, plan_.held.target,
                                          usable_times(train_, longest_horizon(plan_), step_size()))),
-        context_{*experiment.system, normalisation_, plan_.held, step_size(), threads_, history()},
+        context_{*experiment.system, normalisation_, plan_.held, step_size(), threads_, history(),
+                 models[0].network->noise},
         engine_(make_engine<T>(shape_, options.device, threads_)) {
     std::vector<double> start;  // empty: random weights
     if (!plan_.init_file.empty()) {
@@ -300,6 +301,11 @@ void check(const Experiment& experiment, const ModelPlan& plan, const DataFile& 
   check_data(experiment, data);
 }
 
+void check_device(const ModelPlan& plan, const TrainOptions& options) {
+  if (options.device == Device::cuda && plan.network->noise.channels > 0)
+    throw UsageError("{}: networks that read noise are trained on the CPU: use --device cpu", plan.name);
+}
+
 }  // namespace
 
 std::vector<TrainingResult> train_as_planned(const Experiment& experiment, const ModelPlan& plan,
@@ -320,6 +326,7 @@ std::vector<TrainingResult> train_seeds(const Experiment& experiment, const Mode
                                         std::span<const std::uint64_t> seeds, const DataFile& data,
                                         std::span<const std::string> paths, const TrainOptions& options) {
   check(experiment, plan, data);
+  check_device(plan, options);
   std::deque<OutputLock> locks;
   for (const std::string& path : paths) {
     check_output(path, {experiment.config.source(), data.path()});

@@ -42,6 +42,8 @@ TrainingRun<T>::TrainingRun(const Experiment& experiment, const ModelPlan& model
       // Recorded data may change under the same experiment.
       {"normalisation", fmt::format("{} {} {} {}", normalisation_.input_mean, normalisation_.input_scale,
                                     normalisation_.output_mean, normalisation_.output_scale)}};
+  if (const NoiseInputs& noise = model_.network->noise; noise.channels > 0)
+    identity_["noise"] = fmt::format("{} {}", noise.channels, noise.time);
   if (!start.empty())
     identity_["init"] = fmt::format("{:016x}", content_hash(std::as_bytes(std::span(start)), 0));
   begin(start);
@@ -77,7 +79,7 @@ std::optional<TrainingResult> TrainingRun<T>::finished_model() const {
     if ((entry == found.provenance.end()) != (wanted == expected.end())) return std::nullopt;
     if (wanted != expected.end() && entry->second != wanted->second) return std::nullopt;
   }
-  if (found.shape != shape() || found.normalisation != normalisation_) return std::nullopt;
+  if (found.shape != shape() || found.noise != model_.network->noise || found.normalisation != normalisation_) return std::nullopt;
   TrainingResult finished{found, plan().steps(), NAN, 0, plan().steps()};
   if (const auto steps = found.provenance.find("steps"); steps != found.provenance.end())
     finished.steps = std::stoul(steps->second);
@@ -162,6 +164,7 @@ Model TrainingRun<T>::trained_model() const {
   const std::vector<T>& weights = plan().select == Selection::last ? current() : state.best;
   Model model;
   model.shape = shape();
+  model.noise = model_.network->noise;
   model.parameters.assign(weights.begin(), weights.end());
   model.dtype = sizeof(T) == sizeof(double) ? Dtype::f64 : Dtype::f32;
   model.normalisation = normalisation_;
