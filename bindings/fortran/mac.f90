@@ -39,6 +39,7 @@ module mac
     procedure :: close => model_close
     procedure :: is_open => model_is_open
     procedure :: inputs => model_inputs
+    procedure :: noise => model_noise
     procedure :: outputs => model_outputs
     procedure :: parameters => model_parameters
     procedure :: kind => model_kind
@@ -183,6 +184,12 @@ contains
     class(mac_model), intent(in) :: self
     model_is_open = c_associated(self%handle)
   end function model_is_open
+
+  !> Random numbers that a column reads at every step; 0: the closure is deterministic.
+  pure integer function model_noise(self)
+    class(mac_model), intent(in) :: self
+    model_noise = int(c_model_noise(self%handle))
+  end function model_noise
 
   pure integer function model_inputs(self)
     class(mac_model), intent(in) :: self

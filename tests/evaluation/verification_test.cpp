@@ -62,10 +62,11 @@ TEST(Verification, OfAPerfectEnsembleFindsNothingWrong) {
   EXPECT_NEAR(std::accumulate(of.ranks.begin(), of.ranks.end(), 0.0), 1, 1e-12);
   // 8800 ranks of 10 kinds: a share of .1 has the standard deviation .0032.
   for (const double share : of.ranks) EXPECT_NEAR(share, 0.1, 0.016);
-  for (std::size_t k = 0; k < reliability_bins; ++k)
-    if (of.forecasts[k] > 0.01)
-      // A member is above with the probability that was forecast, give or take nine members.
-      EXPECT_NEAR(of.observed[k], static_cast<double>(k) / 10, 0.2) << k;
+  for (std::size_t k = 0; k < reliability_bins; ++k) {
+    if (of.forecasts[k] < 0.01) continue;
+    // A member is above with the probability that was forecast, give or take nine members.
+    EXPECT_NEAR(of.observed[k], static_cast<double>(k) / 10, 0.2) << k;
+  }
   EXPECT_NEAR(of.correlation, 0, 0.1);  // all forecasts are equally uncertain
 }
 

@@ -11,17 +11,9 @@ namespace {
 
 constexpr std::size_t steps = 12, columns = 5;
 
-Model stochastic_closure() {
-  Model model = burgers_closure(LayerKind::gru);
-  model.noise = {.channels = 2, .time = 0.05};
-  model.shape.d_in += 2;
-  model.parameters = initial_parameters(model.shape, 3);
-  return model;
-}
-
 class RuntimeNoise : public ::testing::Test {
  protected:
-  RuntimeNoise() : model_(write_closure(folder_, stochastic_closure())) {}
+  RuntimeNoise() : model_(write_closure(folder_, stochastic_burgers_closure(LayerKind::gru))) {}
 
   /// Closures (steps, columns, 6) from step `first` on, of a state that is there.
   std::vector<double> run(runtime::State& state, std::size_t first = 0) const {
@@ -37,6 +29,13 @@ class RuntimeNoise : public ::testing::Test {
   ScratchFolder folder_;
   runtime::Model model_;
 };
+
+TEST_F(RuntimeNoise, IsThatOfTheLibrary) {
+  runtime::State state(model_, columns);
+  state.seed(program_seed);
+  EXPECT_EQ(run(state), engine_steps<float>(stochastic_burgers_closure(LayerKind::gru),
+                                            random_inputs(steps, columns, 6), columns));
+}
 
 TEST_F(RuntimeNoise, GoesOnAfterARestartAtAnyStep) {
   runtime::State whole(model_, columns);

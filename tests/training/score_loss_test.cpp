@@ -1,4 +1,5 @@
 // Losses of networks that read noise: gradients against difference quotients, noise that is a function of the batch.
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include <cmath>
