@@ -37,6 +37,11 @@ class MemoryPlan final : public BaselinePlan {
     if (system.fourier_modes() == 0)
       table.fail("kind",
                  fmt::format("{} is for Fourier modes (burgers, kdv), not for {}", kind, system.name()));
+    if (system.warmup_steps() > 0)
+      table.fail("kind",
+                 fmt::format("{} needs trajectories that begin without unresolved modes; those of {} begin "
+                             "on the attractor, after {} warmup_steps",
+                             kind, system.name(), system.warmup_steps()));
     auto plan = std::make_shared<MemoryPlan>();
     settings().read(table, *plan);
     const double nodes =

@@ -203,7 +203,8 @@ class Ensemble {
         }
         double* row = rates + (t * ensemble.size() + q) * width;
         ensemble.basis_.rate(x.data(), dxdt.data(), row, work.data());
-        closure_rate(modes, highest, theta, full_rate.data(), row + ensemble.basis_.size());
+        closure_rate(modes, highest, ensemble.system_.wavenumber(), theta, full_rate.data(),
+                     row + ensemble.basis_.size());
         for (std::size_t s = 0; s < ensemble.substeps_; ++s) solver->step();
       }
       ensemble.states_[q].assign(solver->state().begin(), solver->state().end());

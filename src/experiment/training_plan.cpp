@@ -1,4 +1,5 @@
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <cmath>
@@ -166,11 +167,18 @@ NetworkPlan read_network(const ConfigTable& experiment, const ConfigTable& table
                          const DataPlan& data) {
   NetworkPlan plan;
   NetworkShape& shape = plan.shape;
-  shape.kind = layer_kind_from(table.string("kind"));
+  const bool kind_is_open = table.string("kind") == "auto";
+  shape.kind = kind_is_open ? LayerKind::mamba : layer_kind_from(table.string("kind"));
   noise_settings().read(table, plan.noise);
   shape.d_in = system.resolved_size() + plan.noise.channels;
   shape.d_out = system.closure_size();
   plan.training = read_plan(experiment, table, system, data);
+  if (!kind_is_open) plan.training.given.insert("kind");
+  if (kind_is_open && plan.training.recipe != "auto")
+    table.fail("kind", fmt::format("is \"auto\", which only recipe = \"auto\" can decide; say {}",
+                                   fmt::join(layer_kind_names(), ", ")));
+  if (kind_is_open && table.has("d_state"))
+    table.fail("d_state", "is a size that not every kind has; say kind = \"mamba\" with it");
   if (plan.training.recipe == "auto")
     read_open_size(table, plan);
   else
@@ -214,6 +222,7 @@ ModelPlan read_model(const ConfigTable& experiment, const ConfigTable& table, co
   ModelPlan model;
   if (table.has("file")) model.file = read_file(table);
   std::vector<std::string> kinds = layer_kind_names();
+  kinds.push_back("auto");
   for (const BaselineKind& kind : baseline_kinds()) kinds.push_back(kind.name);
   model.kind = model.file ? "file" : table.choice("kind", kinds);
   model.name =
@@ -233,6 +242,7 @@ ModelPlan read_model(const ConfigTable& experiment, const ConfigTable& table, co
     model.baseline = baseline->read(table, system, data);
   else
     model.network = read_network(experiment, table, system, data);
+  if (model.network) model.kind = to_string(model.network->shape.kind);
   return model;
 }
 

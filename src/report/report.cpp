@@ -29,6 +29,7 @@ constexpr std::size_t longest_open_table = 8;  // rows below a figure; longer on
 const std::map<std::string, std::string, std::less<>> system_titles{
     {"burgers", "Viscous Burgers' equation"},
     {"kdv", "Korteweg–de Vries equation"},
+    {"ks", "Kuramoto–Sivashinsky equation"},
     {"lorenz96", "Two-scale Lorenz '96 system"},
     {"power_grid", "3-bus power grid"}};
 

@@ -23,7 +23,7 @@ void add_product(std::size_t n, const double* __restrict a, const double* __rest
 class BurgersEquations {
  public:
   BurgersEquations(std::size_t grid, std::size_t modes, const std::vector<std::complex<double>>& lambda)
-      : modes_(modes), quadratic_(std::make_unique<QuadraticTerm>(grid, modes)) {
+      : modes_(modes), quadratic_(std::make_unique<QuadraticTerm>(grid, modes, 1)) {
     for (const auto& value : lambda) diffusion_.insert(diffusion_.end(), 2, value.real());
   }
 

@@ -83,8 +83,8 @@ class Fields final : public InitialCondition {
 
 }  // namespace
 
-void closure_rate(std::size_t modes, std::size_t highest, const double* theta, const double* full_rate,
-                  double* rate) {
+void closure_rate(std::size_t modes, std::size_t highest, double wavenumber, const double* theta,
+                  const double* full_rate, double* rate) {
   for (std::size_t j = 1; j <= modes; ++j) {
     double re = 0, im = 0;  // of sum_{p>M} theta_p conj(R_{p-j}) + R_p conj(theta_{p-j})
     for (std::size_t p = modes + 1; p <= highest; ++p) {
@@ -93,13 +93,14 @@ void closure_rate(std::size_t modes, std::size_t highest, const double* theta, c
       re += a[0] * b[0] + a[1] * b[1] + (c[0] * d[0] + c[1] * d[1]);
       im += a[1] * b[0] - a[0] * b[1] + (c[1] * d[0] - c[0] * d[1]);
     }
-    rate[j - 1] = static_cast<double>(j) * im;
-    rate[modes + j - 1] = -static_cast<double>(j) * re;
+    const double jq = static_cast<double>(j) * wavenumber;
+    rate[j - 1] = jq * im;
+    rate[modes + j - 1] = -jq * re;
   }
 }
 
-QuadraticTerm::QuadraticTerm(std::size_t grid, std::size_t modes)
-    : modes_(modes), fft_(grid), resolved_(2 * modes), square_(2 * modes) {}
+QuadraticTerm::QuadraticTerm(std::size_t grid, std::size_t modes, double wavenumber)
+    : modes_(modes), wavenumber_(wavenumber), fft_(grid), resolved_(2 * modes), square_(2 * modes) {}
 
 void QuadraticTerm::operator()(const double* theta, double* n, double* closure) {
   const std::size_t points = fft_.points(), nyquist = points / 2;
@@ -109,20 +110,20 @@ void QuadraticTerm::operator()(const double* theta, double* n, double* closure) 
   fft_.to_modes();
   const double* const s = fft_.modes();  // Nx times the convolution
   const double scale = 1 / static_cast<double>(points);
-  differentiate(nyquist + 1, scale / 2, s, n);
+  differentiate(nyquist + 1, scale / 2 * wavenumber_, s, n);
   n[2 * nyquist] = n[2 * nyquist + 1] = 0;  // an odd derivative of the Nyquist mode is not a real field
 
   gather_modes(modes_, theta, resolved_.data());
   truncated_square(modes_, resolved_.data(), resolved_.data() + modes_, square_.data(),
                    square_.data() + modes_);
   for (std::size_t k = 1; k <= modes_; ++k) {
-    const double half = 0.5 * static_cast<double>(k);
+    const double half = 0.5 * static_cast<double>(k) * wavenumber_;
     closure[k - 1] = half * (scale * s[2 * k + 1] - square_[modes_ + k - 1]);
     closure[modes_ + k - 1] = -half * (scale * s[2 * k] - square_[k - 1]);
   }
 }
 
-FourierSystem::FourierSystem(const ConfigTable& table) {
+FourierSystem::FourierSystem(const ConfigTable& table, double wavenumber) : wavenumber_(wavenumber) {
   modes_ = static_cast<std::size_t>(table.integer_or("modes", 3, 1, 256));
   grid_ = static_cast<std::size_t>(table.integer_or("grid", 1024, 8, 1 << 20));
   if (grid_ % 2 != 0) table.fail("grid", "the number of grid points must be even");
@@ -141,6 +142,7 @@ FourierSystem::FourierSystem(const ConfigTable& table) {
 std::optional<ReducedEquations> FourierSystem::reduced_equations() const {
   if (modes_ > FourierModes::most) return std::nullopt;
   FourierModes equations{};
+  equations.wavenumber = wavenumber_;
   std::copy_n(lambda(), 2 * (modes_ + 1), equations.lambda);
   return ReducedEquations{equations};
 }
@@ -161,11 +163,11 @@ std::unique_ptr<InitialCondition> FourierSystem::initial_condition(const ConfigT
 }
 
 std::vector<Diagnostic> FourierSystem::diagnostics(std::span<const double> theta) const {
-  // int u^2 dx = 2 pi (theta_0^2 + 2 sum_k |theta_k|^2)
+  // int u^2 dx = L (theta_0^2 + 2 sum_k |theta_k|^2)
   double sum = 0;
   for (std::size_t i = 2; i < theta.size(); ++i) sum += theta[i] * theta[i];
-  constexpr double two_pi = 2 * std::numbers::pi;
-  return {{"mass", two_pi * theta[0], true}, {"energy", two_pi * (theta[0] * theta[0] / 2 + sum), false}};
+  const double length = 2 * std::numbers::pi / wavenumber_;
+  return {{"mass", length * theta[0], true}, {"energy", length * (theta[0] * theta[0] / 2 + sum), false}};
 }
 
 }  // namespace mac

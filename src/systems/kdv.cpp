@@ -9,54 +9,11 @@
 #include <algorithm>
 #include <numbers>
 
-#include "integrators/etdrk4.hpp"
-#include "systems/fourier.hpp"
+#include "systems/etd_solver.hpp"
 
 namespace mac {
 
 namespace {
-
-class KdvSolver final : public FullSolver {
- public:
-  KdvSolver(std::size_t grid, std::size_t modes, const std::vector<std::complex<double>>& lambda, double dt)
-      : modes_(modes),
-        lambda_(lambda),
-        quadratic_(grid, modes),
-        integrator_(lambda, dt, 2 * modes),
-        theta_(2 * lambda.size()),
-        integral_(2 * modes),
-        rate_(theta_.size()) {}
-
-  void start(std::span<const double> full_state) override {
-    std::copy(full_state.begin(), full_state.end(), theta_.begin());
-    std::fill(integral_.begin(), integral_.end(), 0.0);
-  }
-  void step() override { integrator_.step(theta_.data(), integral_.data(), quadratic_); }
-
-  std::span<const double> state() const override { return theta_; }
-  void resolved(std::span<double> out) const override { gather_modes(modes_, theta_.data(), out.data()); }
-  void closure(std::span<double> out) const override { quadratic_(theta_.data(), rate_.data(), out.data()); }
-  void full_rhs(std::span<const double> theta, std::span<double> rate) override {
-    std::vector<double> closure(2 * modes_);
-    quadratic_(theta.data(), rate.data(), closure.data());
-    for (std::size_t k = 0; k < lambda_.size(); ++k) {
-      rate[2 * k] -= lambda_[k].imag() * theta[2 * k + 1];
-      rate[2 * k + 1] += lambda_[k].imag() * theta[2 * k];
-    }
-  }
-  void take_closure_integral(std::span<double> out) override {
-    std::copy(integral_.begin(), integral_.end(), out.begin());
-    std::fill(integral_.begin(), integral_.end(), 0.0);
-  }
-
- private:
-  std::size_t modes_;
-  std::vector<std::complex<double>> lambda_;
-  mutable QuadraticTerm quadratic_;
-  Etdrk4 integrator_;
-  std::vector<double> theta_, integral_;
-  mutable std::vector<double> rate_;
-};
 
 class Kdv final : public FourierSystem {
  public:
@@ -68,7 +25,7 @@ class Kdv final : public FourierSystem {
   std::string_view name() const override { return "kdv"; }
   std::vector<Symmetry> symmetries() const override { return {{Symmetry::Kind::fourier_translation}}; }
   std::unique_ptr<FullSolver> make_solver(double dt) const override {
-    return std::make_unique<KdvSolver>(grid_, modes_, lambda_, dt);
+    return std::make_unique<EtdSolver>(grid_, modes_, wavenumber_, lambda_, dt);
   }
 
   std::vector<Diagnostic> diagnostics(std::span<const double> theta) const override {

@@ -39,11 +39,11 @@ struct LorenzRing {
 struct FourierModes {
   static constexpr int variables_of_paper = 6;
   static constexpr std::size_t most = 16;
-  double lambda[2 * (most + 1)];
+  double wavenumber, lambda[2 * (most + 1)];
 
   template <class Scalar>
   MAC_HOST_DEVICE void reduced_rhs(std::size_t d, const Scalar* y, Scalar* dydt) const {
-    fourier_reduced_rhs(d / 2, lambda, y, dydt);
+    fourier_reduced_rhs(d / 2, wavenumber, lambda, y, dydt);
   }
 };
 

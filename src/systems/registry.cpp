@@ -14,6 +14,7 @@
 #define MAC_SYSTEMS(SYSTEM) \
   SYSTEM(burgers)           \
   SYSTEM(kdv)               \
+  SYSTEM(ks)                \
   SYSTEM(lorenz96)          \
   SYSTEM(power_grid)        \
   SYSTEM(recorded)

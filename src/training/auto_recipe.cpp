@@ -1,6 +1,9 @@
 #include "training/auto_recipe.hpp"
 
+#include <fmt/ranges.h>
+
 #include <algorithm>
+#include <array>
 #include <chrono>
 #include <cmath>
 #include <filesystem>
@@ -10,6 +13,7 @@
 
 #include "base/standard_streams.hpp"
 #include "io/atomic_file.hpp"
+#include "training/budget_clock.hpp"
 #include "training/fitted_equations.hpp"
 #include "training/normalise.hpp"
 #include "training/trainer.hpp"
@@ -30,6 +34,10 @@ constexpr std::size_t longest_window =
 constexpr std::size_t window_share = 4;     // the trial of a shorter window, where trajectories have ...
 constexpr std::size_t worth_windows = 200;  // ... so many times
 constexpr double close_second = 2;  // times the best trial's error, up to which the second is trained in full
+constexpr double as_good = 1.1;     // times the least error: no difference that a short trial can tell
+constexpr double most_trainings =
+    3.5;  // whole trainings as planned: what all of it may cost without a budget
+constexpr LayerKind kinds_to_try[] = {LayerKind::mamba, LayerKind::gru};
 constexpr double noise_factor = 3, lr_factor = 2.5;
 constexpr double useful_fit = 0.3;  // largest error of fitted equations that still tell closures apart
 
@@ -46,9 +54,9 @@ class AutoTraining {
       throw UsageError(
           "{}: has no validation split to judge trials by; say recipe = \"fast\" and select = \"last\"",
           data.path());
-    identity_ = fmt::format("{}{} {} {} {}", to_text(training()), plan.network->shape.d_model,
+    identity_ = fmt::format("{}{} {} {} {} given: {}", to_text(training()), plan.network->shape.d_model,
                             plan.network->shape.n_blocks, plan.network->shape.d_state,
-                            to_string(plan.network->shape.kind));
+                            to_string(plan.network->shape.kind), fmt::join(training().given, " "));
     choose_equations();
     limit_lengths();
   }
@@ -59,8 +67,12 @@ class AutoTraining {
       throw UsageError("{}: an unfinished training; go on with --resume, or remove it to start anew",
                        folder());
     make_folder(folder());
+    clock_.emplace((fs::path(folder()) / "seconds.txt").string(), options_.budget);
     if (search_.judged) {
+      search_.on_first_half = work(settled(planned(), trial_steps())) <
+                              work(with_settings(plan_, planned(), trial_steps(), times(), dt()));
       search_.none = error_without_closure();
+      try_kinds();
       try_noise();
       try_others();
       try_without_memory();
@@ -98,11 +110,10 @@ class AutoTraining {
   /// than one over a few hundred steps, and takes its time.
   void limit_lengths() {
     if (!is_open(training(), "window") || data_.split("train").times() <= 2 * longest_window) return;
-    const double dt = experiment_.data.closure_step();
-    const auto past = static_cast<std::size_t>(std::lround(training().history / dt));
+    const auto past = static_cast<std::size_t>(std::lround(training().history / dt()));
     training().stages.front().window = past + longest_window;
     if (training().validation_horizon == 0)
-      training().validation_horizon = dt * static_cast<double>(longest_window);
+      training().validation_horizon = dt() * static_cast<double>(longest_window);
   }
 
   /// The model, if this very search has written it already.
@@ -131,39 +142,48 @@ class AutoTraining {
 
   double error_without_closure() const {
     const Normalisation scale = normalisation();
-    const double dt = experiment_.data.closure_step();
-    const auto steps = [&](double time) { return static_cast<std::size_t>(std::lround(time / dt)); };
+    const auto steps = [&](double time) { return static_cast<std::size_t>(std::lround(time / dt())); };
     const DataSplit validation = data_.split("validation");
     const std::size_t all = validation.times() - 1, horizon = training().validation_horizon > 0
                                                                   ? steps(training().validation_horizon)
                                                                   : all;
     const RolloutValidation rollouts(validation, {std::min(all, horizon), training().validation_trajectories,
                                                   steps(training().history), training().validation_beyond});
-    return rollouts.error_without_closure({*experiment_.system, scale, training().held, dt});
+    return rollouts.error_without_closure({*experiment_.system, scale, training().held, dt()});
   }
 
   std::size_t trial_steps() const {
     return std::min(stage().steps, std::clamp(stage().steps / steps_share, least_steps, most_steps));
   }
 
-  TrialSettings planned() const { return {stage().noise, stage().max_lr, 0, false, 0}; }
+  TrialSettings planned() const {
+    return {plan_.network->shape.kind, stage().noise, stage().max_lr, 0, false, 0};
+  }
 
   /// Times of a sequence in the trial of shorter ones; 0: they are short enough. After a history a sequence may start
   /// anywhere; without one it starts from hidden variables that its memory has not seen.
   std::size_t shorter_window() const {
     const std::size_t times = stage().window > 0 ? stage().window : data_.split("train").times();
-    const auto past =
-        static_cast<std::size_t>(std::lround(training().history / experiment_.data.closure_step()));
+    const auto past = static_cast<std::size_t>(std::lround(training().history / dt()));
     return is_open(training(), "window") && times >= past + worth_windows
                ? past + (times - past) / window_share
                : 0;
   }
 
-  /// Climbs from the planned noise to the better side, as far as it gets better.
-  void try_noise() {
+  void try_kinds() {
     TrialSettings settings = planned();
     attempt(settings, trial_steps());
+    if (!is_open(training(), "kind")) return;
+    for (const LayerKind kind : kinds_to_try) {
+      settings.kind = kind;
+      attempt(settings, trial_steps());
+    }
+  }
+
+  /// Climbs from the planned noise to the better side, as far as it gets better.
+  void try_noise() {
     if (!is_open(training(), "noise")) return;
+    TrialSettings settings = search_.trials[best()].settings;
     const double middle = settings.noise;
     for (const double noise : {middle / noise_factor, middle * noise_factor}) {
       settings.noise = noise;
@@ -174,22 +194,37 @@ class AutoTraining {
     attempt(settings, trial_steps());
   }
 
-  /// A stage of rollouts, other learning rates and sizes with the noise that did best.
+  /// The best trial's, with the most noise that does as well: it keeps a closure on course for longer than the data tell.
+  TrialSettings with_safest_noise() const {
+    TrialSettings safest = search_.trials[best()].settings;
+    for (const Trial& trial : search_.trials) {
+      TrialSettings same = trial.settings;
+      same.noise = safest.noise;
+      if (trial.settings.noise > safest.noise && same == safest &&
+          trial.error <= as_good * search_.trials[best()].error)
+        safest = trial.settings;
+    }
+    return safest;
+  }
+
+  /// Other kinds, learning rates, sizes, shorter sequences, a stage of rollouts: each from what did best so far.
   void try_others() {
-    const TrialSettings from = search_.trials[best()].settings;
-    const auto vary = [&](const auto& change) {
-      TrialSettings settings = from;
-      change(settings);
-      attempt(settings, trial_steps());
+    const auto vary = [&](const auto& values, const auto& change) {
+      const TrialSettings from = with_safest_noise();
+      for (const auto value : values) {
+        TrialSettings settings = from;
+        change(settings, value);
+        attempt(settings, trial_steps());
+      }
     };
-    if (is_open(training(), "loss")) vary([](TrialSettings& s) { s.rollout = true; });
+    if (is_open(training(), "kind")) vary(kinds_to_try, [](auto& s, LayerKind kind) { s.kind = kind; });
     if (is_open(training(), "max_lr"))
-      for (const double factor : {1 / lr_factor, lr_factor})
-        vary([&](TrialSettings& s) { s.max_lr *= factor; });
-    if (is_open(training(), "size"))
-      for (const int size : {-1, 1}) vary([&](TrialSettings& s) { s.size = size; });
+      vary(std::array{1 / lr_factor, lr_factor}, [](auto& s, double factor) { s.max_lr *= factor; });
+    if (is_open(training(), "size")) vary(std::array{-1, 1}, [](auto& s, int size) { s.size = size; });
     if (const std::size_t window = shorter_window(); window > 0)
-      vary([&](TrialSettings& s) { s.window = window; });
+      vary(std::array{window}, [](auto& s, std::size_t times) { s.window = times; });
+    if (is_open(training(), "loss"))
+      vary(std::array{true}, [](auto& s, bool rollout) { s.rollout = rollout; });
   }
 
   /// What memory is worth: the best short trial again with a network that has none. It is never chosen.
@@ -197,15 +232,14 @@ class AutoTraining {
     const Trial& with = search_.trials[best()];
     if (with.shape.kind == LayerKind::mlp || !std::isfinite(with.error)) return;
     if (options_.device == Device::cuda) return;  // which has no such network
-    if (options_.budget > 0 && over_budget(with.steps)) return;
     const ModelPlan plan = without_memory(settled(with.settings, with.steps));
-    search_.memoryless = {
-        trained_error(plan, (fs::path(folder()) / "memoryless.safetensors").string(), with.steps),
-        with.error};
+    if (!clock_->has_room_for(work(plan) + work_in_full())) return;
+    search_.memoryless = {trained_error(plan, (fs::path(folder()) / "memoryless.safetensors").string()),
+                          with.error};
   }
 
-  /// In full: the best two trials, with a stage of rollouts if that helped where it was tried. A large
-  /// network takes the time of both.
+  /// In full: the best two trials, with a stage of rollouts if that helped where it was tried; the second where it is
+  /// close and not too dear.
   void train_finalists() {
     if (!search_.judged) {
       attempt(planned(), stage().steps, true);
@@ -218,21 +252,32 @@ class AutoTraining {
       for (std::size_t i = 0; i < std::min<std::size_t>(2, ranked.size()); ++i) {
         TrialSettings finalist = ranked[i].settings;
         finalist.rollout = rollouts;
-        const bool close = ranked[i].error <= close_second * ranked[0].error;
-        if (i == 0 || (close && ranked[0].settings.size <= 0)) attempt(finalist, stage().steps, i == 0);
+        if (i > 0 &&
+            (ranked[i].error > close_second * ranked[0].error ||
+             clock_->work() + work(settled(finalist, stage().steps)) > most_trainings * work_in_full()))
+          continue;
+        const std::size_t steps = i == 0 ? affordable_steps(finalist) : stage().steps;
+        if (steps > trial_steps()) attempt(finalist, steps, i == 0);
       }
     }
     search_.chosen = best();
   }
 
-  /// Whether the trial with rollouts is better than the one without them.
+  /// Of a whole training, as many as the budget has room for.
+  std::size_t affordable_steps(const TrialSettings& settings) {
+    const double share = clock_->share_with_room(work(settled(settings, stage().steps)));
+    if (share < 1) search_.cut_by_budget = true;
+    return static_cast<std::size_t>(share * static_cast<double>(stage().steps));
+  }
+
+  /// Whether the trial with rollouts is better than the one without them, by more than chance: they are dear.
   bool rollouts_help() const {
     for (const Trial& with : search_.trials)
       for (const Trial& without : search_.trials) {
         TrialSettings same = without.settings;
         same.rollout = true;
         if (with.settings.rollout && !without.settings.rollout && same == with.settings)
-          return with.error < without.error;
+          return as_good * with.error < without.error;
       }
     return false;
   }
@@ -241,26 +286,36 @@ class AutoTraining {
   void attempt(const TrialSettings& settings, std::size_t steps, bool always = false) {
     for (const Trial& trial : search_.trials)
       if (trial.settings == settings && trial.steps == steps) return;
-    if (!always && !search_.trials.empty() && options_.budget > 0 && over_budget(steps)) {
+    const ModelPlan plan = settled(settings, steps);
+    const bool in_full = steps > trial_steps() || !search_.judged;
+    if (!always && !search_.trials.empty() &&
+        !clock_->has_room_for(work(plan) + (in_full ? 0 : work_in_full()))) {
       search_.cut_by_budget = true;
       return;
     }
-    const ModelPlan plan = settled(settings, steps);
-    Trial trial{settings, plan.network->shape, steps};
-    trial.error = trained_error(plan, trial_file(search_.trials.size()), steps, always && !search_.judged);
+    Trial trial{settings, plan.network->shape, steps, in_full};
+    trial.error = trained_error(plan, trial_file(search_.trials.size()), always && !search_.judged);
     search_.trials.push_back(trial);
     if (!options_.quiet && search_.judged)
       say("trial {}: {} steps, {}: {:.3g} % (no closure {:.3g} %)\n", search_.trials.size(), steps,
           to_string(trial), 100 * trial.error, 100 * search_.none);
   }
 
+  double dt() const { return experiment_.data.closure_step(); }
+  std::size_t times() const { return data_.split("train").times(); }
+  double work(const ModelPlan& plan) const { return training_work(plan, times(), dt()); }
+  /// Of a whole training as planned.
+  double work_in_full() const { return work(plan_); }
+
   ModelPlan settled(const TrialSettings& settings, std::size_t steps) const {
-    return with_settings(plan_, settings, steps, data_.split("train").times() - 1,
-                         experiment_.data.closure_step());
+    const bool short_trial = search_.judged && steps < stage().steps && steps == trial_steps();
+    return with_settings(
+        short_trial ? on_first_half(plan_, times(), data_.split("validation").times(), dt()) : plan_,
+        settings, steps, times(), dt());
   }
 
   /// Of free rollouts after a training into `file`; infinity where the loss exploded, unless that `must` succeed.
-  double trained_error(const ModelPlan& plan, const std::string& file, std::size_t steps, bool must = false) {
+  double trained_error(const ModelPlan& plan, const std::string& file, bool must = false) {
     const auto begin = Clock::now();
     TrainOptions options = options_;
     options.resume = true;
@@ -276,16 +331,9 @@ class AutoTraining {
     } catch (const Error&) {
       if (must) throw;
     }
-    seconds_ += seconds_since(begin);
-    steps_ += steps;
+    clock_->count(work(plan), seconds_since(begin));
+    steps_ += plan.network->training.steps();
     return error;
-  }
-
-  /// Whether these steps leave too little time for a whole training after them.
-  bool over_budget(std::size_t steps) const {
-    const double per_step = seconds_ / static_cast<double>(steps_);
-    const std::size_t after = steps < stage().steps ? stage().steps : 0;
-    return seconds_ + per_step * static_cast<double>(steps + after) > options_.budget;
   }
 
   std::size_t best() const {
@@ -304,7 +352,7 @@ class AutoTraining {
                   search_.trials.size());
     TrainingResult result{load_model(trial_file(search_.chosen)), chosen.steps, chosen.error, 0};
     result.steps = chosen.steps;
-    result.seconds_per_step = seconds_ / static_cast<double>(std::max<std::size_t>(1, steps_));
+    result.seconds_per_step = clock_->seconds() / static_cast<double>(std::max<std::size_t>(1, steps_));
     result.search = to_json(search_).dump();
     if (search_.judged) {
       result.table = to_table(search_);
@@ -327,7 +375,7 @@ class AutoTraining {
   std::string path_, identity_;
   TrainOptions options_;
   Search search_;
-  double seconds_ = 0;
+  std::optional<BudgetClock> clock_;
   std::size_t steps_ = 0;
 };
 

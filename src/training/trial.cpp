@@ -14,6 +14,10 @@ namespace {
 // gradients through longer ones say little, and less where the flow is chaotic.
 constexpr std::size_t rollout_share = 10, longest_rollout = 150;
 constexpr double rollout_lr = 0.075;
+constexpr std::size_t validations = 16;    // of a training, by rollouts
+constexpr std::size_t shortest_half = 16;  // times that a trial learns from at least
+// A step of a rollout loss, and a step of a network with a scan, relative to a plain one of as many weights.
+constexpr double rollout_cost = 5, scan_cost = 3;
 
 NetworkShape resized(NetworkShape shape, int size) {
   const auto scaled = [&](std::size_t n) { return size < 0 ? std::max<std::size_t>(2, n / 2) : 2 * n; };
@@ -21,6 +25,23 @@ NetworkShape resized(NetworkShape shape, int size) {
   shape.d_model = scaled(shape.d_model);
   if (size > 0 && shape.d_state > 0) shape.d_state = scaled(shape.d_state);
   return shape;
+}
+
+/// With the same width; what a kind has no use for is dropped.
+NetworkShape of_kind(NetworkShape shape, LayerKind kind) {
+  shape.kind = kind;
+  if (!has_states(kind)) shape.d_state = 0;
+  return shape;
+}
+
+std::size_t past_times(const TrainingPlan& training, double dt) {
+  return static_cast<std::size_t>(std::lround(training.history / dt));
+}
+
+/// Of a trajectory's `times`, those that the first stage learns from.
+std::size_t learned_times(const TrainingPlan& training, std::size_t times, double dt) {
+  const double horizon = training.stages.front().horizon;
+  return horizon > 0 ? std::min(times, static_cast<std::size_t>(std::lround(horizon / dt)) + 1) : times;
 }
 
 /// Errors are shares of the data's size, with lost and stray rollouts on top: in per cent.
@@ -31,11 +52,12 @@ std::string percent(double error) {
 }  // namespace
 
 ModelPlan with_settings(const ModelPlan& plan, const TrialSettings& settings, std::size_t steps,
-                        std::size_t intervals, double dt) {
+                        std::size_t times, double dt) {
   ModelPlan changed = plan;
   NetworkPlan& network = *changed.network;
   TrainingPlan& training = network.training;
-  network.shape = resized(network.shape, settings.size);
+  network.shape = resized(of_kind(network.shape, settings.kind), settings.size);
+  changed.kind = to_string(settings.kind);
   training.stages.resize(1);
   StagePlan& stage = training.stages.front();
   stage.noise = settings.noise;
@@ -43,7 +65,7 @@ ModelPlan with_settings(const ModelPlan& plan, const TrialSettings& settings, st
   stage.steps = steps;
   if (settings.window > 0) stage.window = settings.window;
   if (settings.rollout) {
-    const auto history = static_cast<std::size_t>(std::lround(training.history / dt));
+    const std::size_t history = past_times(training, dt), intervals = learned_times(training, times, dt) - 1;
     StagePlan rollout = stage;
     rollout.loss = LossKind::rollout;
     rollout.rollout_form = RolloutForm::autoregressive;
@@ -61,16 +83,42 @@ ModelPlan with_settings(const ModelPlan& plan, const TrialSettings& settings, st
     rollout.noise = 0;
     training.stages.push_back(rollout);
   }
-  training.validate_every = std::max<std::size_t>(1, training.steps() / 20);
+  training.validate_every = std::max<std::size_t>(1, training.steps() / validations);
   return changed;
 }
 
 ModelPlan without_memory(ModelPlan plan) {
-  NetworkShape& shape = plan.network->shape;
-  shape.kind = LayerKind::mlp;
-  shape.d_state = 0;
-  plan.kind = to_string(shape.kind);
+  plan.network->shape = of_kind(plan.network->shape, LayerKind::mlp);
+  plan.kind = to_string(LayerKind::mlp);
   return plan;
+}
+
+ModelPlan on_first_half(ModelPlan plan, std::size_t times, std::size_t validation, double dt) {
+  TrainingPlan& training = plan.network->training;
+  StagePlan& stage = training.stages.front();
+  const std::size_t past = past_times(training, dt), whole = stage.window > 0 ? stage.window : times;
+  if (!is_open(training, "window") || stage.horizon > 0 || whole < past + 2 * shortest_half) return plan;
+  const std::size_t half = past + (whole - past) / 2;
+  if (stage.window > 0)
+    stage.window = half;
+  else
+    stage.horizon = dt * static_cast<double>(half - 1);
+  if (training.validation_horizon == 0)
+    training.validation_horizon = dt * static_cast<double>(validation - 1);
+  return plan;
+}
+
+double training_work(const ModelPlan& plan, std::size_t times, double dt) {
+  const NetworkShape& shape = plan.network->shape;
+  double work = 0;
+  for (const StagePlan& stage : plan.network->training.stages) {
+    std::size_t length = stage.window > 0 ? stage.window : times;
+    if (stage.horizon > 0)
+      length = std::min(length, static_cast<std::size_t>(std::lround(stage.horizon / dt)) + 1);
+    work += static_cast<double>(stage.steps * stage.batch * length) *
+            (stage.loss == LossKind::rollout ? rollout_cost : 1);
+  }
+  return work * static_cast<double>(ParameterLayout(shape).size()) * (has_states(shape.kind) ? scan_cost : 1);
 }
 
 bool is_open(const TrainingPlan& plan, std::string_view setting) {
@@ -78,8 +126,8 @@ bool is_open(const TrainingPlan& plan, std::string_view setting) {
 }
 
 std::string to_string(const Trial& trial) {
-  std::string text = fmt::format("noise {:g}, max_lr {:g}, width {}", trial.settings.noise,
-                                 trial.settings.max_lr, trial.shape.d_model);
+  std::string text = fmt::format("{}, noise {:.2g}, max_lr {:.2g}, width {}", to_string(trial.shape.kind),
+                                 trial.settings.noise, trial.settings.max_lr, trial.shape.d_model);
   if (trial.shape.d_state > 0) text += fmt::format(", state {}", trial.shape.d_state);
   if (trial.settings.window > 0) text += fmt::format(", window {}", trial.settings.window);
   if (trial.settings.rollout) text += ", then rollouts";
@@ -98,13 +146,15 @@ std::string Search::warning() const {
 nlohmann::json to_json(const Search& search) {
   nlohmann::json trials = nlohmann::json::array();
   for (const Trial& trial : search.trials)
-    trials.push_back({{"noise", trial.settings.noise},
+    trials.push_back({{"kind", to_string(trial.shape.kind)},
+                      {"noise", trial.settings.noise},
                       {"max_lr", trial.settings.max_lr},
                       {"d_model", trial.shape.d_model},
                       {"d_state", trial.shape.d_state},
                       {"rollouts", trial.settings.rollout},
                       {"window", trial.settings.window},
                       {"steps", trial.steps},
+                      {"in_full", trial.in_full},
                       {"error", std::isfinite(trial.error) ? nlohmann::json(trial.error) : nullptr}});
   const auto if_judged = [&](const auto& value) {
     return search.judged ? nlohmann::json(value) : nlohmann::json(nullptr);
@@ -117,6 +167,7 @@ nlohmann::json to_json(const Search& search) {
   return {{"memoryless", memoryless},
           {"judged_by", search.judged ? "free rollouts over the validation data" : "validation loss"},
           {"equations", search.equations},
+          {"on_first_half", search.on_first_half},
           {"error_without_closure", if_judged(search.none)},
           {"trials", trials},
           {"chosen", search.chosen},
@@ -128,6 +179,10 @@ nlohmann::json to_json(const Search& search) {
 std::string to_table(const Search& search) {
   std::string text =
       fmt::format("recipe auto: free rollouts over the validation data, {}\n", search.equations);
+  if (search.on_first_half)
+    text +=
+        "  short trials learn from the first half of each sequence: what holds beyond it is seen in the "
+        "second\n";
   for (std::size_t i = 0; i < search.trials.size(); ++i)
     text += fmt::format("{} {:>6} steps  {:<60} {:>9}\n", i == search.chosen ? "*" : " ",
                         search.trials[i].steps, to_string(search.trials[i]), percent(search.trials[i].error));

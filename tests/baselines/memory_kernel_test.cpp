@@ -47,7 +47,7 @@ TEST(ClosureRate, IsTheDerivativeOfTheClosureAlongTheFlow) {
     solver->closure(before);
     solver->step();
     solver->full_rhs(solver->state(), full_rate);
-    closure_rate(3, 31, solver->state().data(), full_rate.data(), rate.data());
+    closure_rate(3, 31, 1, solver->state().data(), full_rate.data(), rate.data());
     solver->step();
     solver->closure(after);
     // Central difference: dt^2/6 of the third derivative, 1e-9 times a few hundred for KdV's fast modes.

@@ -108,6 +108,13 @@ INSTANTIATE_TEST_SUITE_P(
                 "study.toml:3: system.viscosity: is a string, expected a number > 0"},
         Mistake{"viscosity = 0.1", "viscosity = nan", "study.toml:3: system.viscosity: is nan"},
         Mistake{"viscosity = 0.1", "dispersion = 0.1", "study.toml:3: system.dispersion: unknown key"},
+        Mistake{"name = \"burgers\"\nviscosity = 0.1", "name = \"ks\"\nL = 22.0",
+                "study.toml:3: system.L: unknown key"},
+        Mistake{"[system]\nname = \"burgers\"\nviscosity = 0.1",
+                "[[models]]\nname = \"m\"\nkind = \"linear_memory\"\n[system]\nname = \"ks\"",
+                "study.toml:3: models[0].kind: linear_memory needs trajectories that begin without "
+                "unresolved modes; "
+                "those of ks begin on the attractor, after 2000 warmup_steps"},
         Mistake{"modes = 3", "modes = 0", "study.toml:4: system.modes: is 0, expected an integer"},
         Mistake{"modes = 3", "modes = 3.5", "study.toml:4: system.modes: is a number, expected an integer"},
         Mistake{"grid = 32", "grid = 4", "study.toml:5: system.grid:"},

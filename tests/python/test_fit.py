@@ -96,6 +96,44 @@ def test_without_equations_the_closure_is_the_whole_tendency(tmp_path):
     np.testing.assert_allclose(run.resolved, mac.read_rollout(tmp_path / "r.h5")["validation"].resolved, rtol=1e-6)
 
 
+def test_fit_chooses_the_kind_unless_it_is_said(tmp_path):
+    y, c = relaxing(20)
+    sizes = dict(steps=12, d_model=3, blocks=1, threads=1)
+    closure = mac.fit(tmp_path / "m.safetensors", y, c, DT, rhs=decay, **sizes)
+    search = json.loads(closure.metadata("search"))
+    assert {trial["kind"] for trial in search["trials"]} == {"mamba", "gru"}
+    assert closure.kind == search["trials"][search["chosen"]]["kind"]
+    lstm = mac.fit(tmp_path / "lstm.safetensors", y, c, DT, rhs=decay, kind="lstm", **sizes)
+    assert {trial["kind"] for trial in json.loads(lstm.metadata("search"))["trials"]} == {"lstm"}
+    assert mac.fit(tmp_path / "f.safetensors", y, c, DT, recipe="fast", **sizes).kind == "mamba"
+
+
+def test_of_a_single_trajectory_the_last_part_is_for_validation(tmp_path):
+    y, c = relaxing(1, times=80)
+    mac.fit(tmp_path / "m.safetensors", y, c, DT, rhs=decay, validation=0.25, **QUICK)
+    data = mac.read_data(tmp_path / "m.data.h5")
+    np.testing.assert_array_equal(data["train"].resolved, y[:, :60])
+    np.testing.assert_array_equal(data["validation"].resolved, y[:, 60:])
+    np.testing.assert_allclose(data["validation"].closure_mean, (c[:, 61:] + c[:, 60:-1]) / 2)
+
+
+def test_rollouts_that_leave_the_domain_of_the_function_are_not_shouted_about(tmp_path):
+    y, c = relaxing(20)
+
+    calls = []
+
+    def rhs(t, y):
+        if y.shape == (2, 1):  # a rollout of both validation trajectories
+            calls.append(np.sqrt(-1 - np.abs(y)))
+        return -y
+
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        mac.fit(tmp_path / "m.safetensors", y, c, DT, rhs=rhs, **QUICK)
+    assert calls
+    assert not [w for w in caught if issubclass(w.category, RuntimeWarning)]
+
+
 def test_fit_warns_where_nothing_is_better_than_no_closure(tmp_path):
     rng = np.random.default_rng(5)
     t = DT * np.arange(21)

@@ -13,11 +13,9 @@ namespace {
 using namespace test;
 
 const std::vector<std::string> tables{
-    "name = 'burgers'\ngrid = 64",
-    "name = 'burgers'\ngrid = 64\nmodes = 5\nviscosity = 0.3",
-    "name = 'kdv'\ngrid = 64",
-    "name = 'lorenz96'",
-    "name = 'lorenz96'\nN = 5\nJ = 4\nF = 8\nh = 0.5\nc = 4\nb = 6",
+    "name = 'burgers'\ngrid = 64", "name = 'burgers'\ngrid = 64\nmodes = 5\nviscosity = 0.3",
+    "name = 'kdv'\ngrid = 64",     "name = 'ks'\ngrid = 64\nlength = 40\nmodes = 8",
+    "name = 'lorenz96'",           "name = 'lorenz96'\nN = 5\nJ = 4\nF = 8\nh = 0.5\nc = 4\nb = 6",
     "name = 'power_grid'",
 };
 

@@ -5,7 +5,9 @@
 #include <cmath>
 #include <mac/error.hpp>
 #include <nlohmann/json.hpp>
+#include <set>
 
+#include "training/budget_clock.hpp"
 #include "training/fitted_equations.hpp"
 #include "training/recorded_problem.hpp"
 #include "training/small_training.hpp"
@@ -48,13 +50,99 @@ TEST(AutoRecipe, LeavesWhatTheExperimentSaysAlone) {
 TEST(AutoRecipe, ShortensSequencesButNotRollouts) {
   const RecordedProblem problem;
   const ModelPlan plan = problem.experiment(quick).models.at(0);
-  const auto stages = with_settings(plan, {0.1, 1e-3, 0, true, 7}, 12, 30, 0.1).network->training.stages;
+  const auto stages =
+      with_settings(plan, {LayerKind::mamba, 0.1, 1e-3, 0, true, 7}, 12, 31, 0.1).network->training.stages;
   ASSERT_EQ(stages.size(), 2u);
   EXPECT_EQ(stages[0].window, 7u);
   EXPECT_EQ(stages[1].window, 0u) << "they start where the data do";
   EXPECT_TRUE(is_open(plan.network->training, "window"));
   EXPECT_FALSE(
       is_open(problem.experiment("[training]\nwindow = 9\n").models.at(0).network->training, "window"));
+}
+
+TEST(AutoRecipe, TriesKindsWhereTheExperimentLeavesThemOpen) {
+  RecordedProblem problem;
+  const ScratchFolder folder;
+  problem.write(folder.file("data.h5"));
+  problem.kind = "auto";
+  const TrainingResult result = search(problem, folder.file("data.h5"), folder.file("m.safetensors"),
+                                       {1, true, false}, "d_model = 3\nblocks = 1\n[training]\nsteps = 12\n");
+  std::set<std::string> tried;
+  const Json said = Json::parse(result.search);
+  for (const Json& trial : said.at("trials")) tried.insert(trial.at("kind").get<std::string>());
+  EXPECT_EQ(tried, (std::set<std::string>{"gru", "mamba"}));
+  const Json& chosen = said.at("trials").at(said.at("chosen").get<std::size_t>());
+  EXPECT_EQ(to_string(load_model(folder.file("m.safetensors")).shape.kind),
+            chosen.at("kind").get<std::string>());
+}
+
+TEST(AutoRecipe, LeavesAKindOpenOnlyToASearch) {
+  RecordedProblem problem;
+  problem.kind = "auto";
+  const std::pair<std::string, std::string> cases[]{
+      {"d_model = 4\nblocks = 1\n[training]\nrecipe = 'fast'\nselect = 'loss'\n",
+       "kind: is \"auto\", which only recipe = \"auto\" can decide"},
+      {"d_state = 4\n", "d_state: is a size that not every kind has"}};
+  for (const auto& [training, sentence] : cases) {
+    try {
+      problem.experiment(training);
+      FAIL() << training;
+    } catch (const UsageError& error) {
+      EXPECT_NE(std::string(error.what()).find(sentence), std::string::npos) << error.what();
+    }
+  }
+}
+
+TEST(AutoRecipe, LetsTrialsLearnFromTheFirstHalfAndJudgesThemOverAll) {
+  const RecordedProblem problem;
+  const ModelPlan plan = problem.experiment(quick).models.at(0);
+  const auto half = [](const ModelPlan& of, std::size_t times) {
+    return on_first_half(of, times, times, 0.1).network->training;
+  };
+  EXPECT_NEAR(half(plan, 101).stages[0].horizon, 4.9, 1e-12);
+  EXPECT_NEAR(half(plan, 101).validation_horizon, 10, 1e-12);
+  EXPECT_EQ(half(plan, 31).stages[0].horizon, 0) << "too short for it";
+  ModelPlan windows = plan;
+  windows.network->training.stages[0].window = 60;
+  windows.network->training.history = 2;
+  EXPECT_EQ(half(windows, 500).stages[0].window, 40u) << "half of what comes after the history";
+  const ModelPlan given = problem.experiment("[training]\nwindow = 9\n").models.at(0);
+  EXPECT_EQ(half(given, 101).stages[0].window, 9u);
+  EXPECT_EQ(half(given, 101).stages[0].horizon, 0);
+}
+
+TEST(AutoRecipe, ShortensTheWholeTrainingToWhatTheBudgetHasRoomFor) {
+  const RecordedProblem problem;
+  const ScratchFolder folder;
+  problem.write(folder.file("data.h5"));
+  TrainOptions options{1, true, false};
+  options.budget = 1e-9;
+  const TrainingResult result =
+      search(problem, folder.file("data.h5"), folder.file("m.safetensors"), options,
+             "d_model = 3\nblocks = 1\nd_state = 2\n[training]\nsteps = 100000\nbatch = 2\n");
+  EXPECT_EQ(result.steps, 600u) << "the one short trial";
+  EXPECT_NE(result.table.find("time budget"), std::string::npos);
+}
+
+TEST(BudgetClock, DecidesAfterAnInterruptionAsBefore) {
+  const ScratchFolder folder;
+  const std::string file = folder.file("seconds.txt");
+  BudgetClock clock(file, 100);
+  EXPECT_TRUE(clock.has_room_for(1e9)) << "before anything is known";
+  clock.count(10, 20);  // two seconds a unit of work
+  EXPECT_TRUE(clock.has_room_for(40));
+  EXPECT_FALSE(clock.has_room_for(41));
+  EXPECT_DOUBLE_EQ(clock.share_with_room(80), 0.5);
+  clock.count(10, 20);
+  BudgetClock again(file, 100);
+  again.count(10, 0.001);  // a training that is done takes no time
+  EXPECT_FALSE(again.has_room_for(41));
+  again.count(10, 0.001);
+  EXPECT_EQ(again.seconds(), clock.seconds());
+  again.count(10, 60);  // a new one
+  EXPECT_EQ(again.seconds(), 100);
+  EXPECT_EQ(again.share_with_room(1), 0);
+  EXPECT_TRUE(BudgetClock(file, 0).has_room_for(1e300)) << "without a budget";
 }
 
 TEST(AutoRecipe, RefusesSettingsThatItDecidesItself) {

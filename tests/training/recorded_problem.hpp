@@ -15,7 +15,7 @@ namespace mac::test {
 struct RecordedProblem {
   std::size_t trajectories = 16, times = 21;
   double dt = 0.1;
-  std::string equations = "none";
+  std::string equations = "none", kind = "mamba";
   bool closure_is_noise = false;  // recorded instead of z, which stays zero
 
   std::string text(const std::string& training) const {
@@ -23,8 +23,8 @@ struct RecordedProblem {
         "[system]\nname = 'recorded'\nresolved = ['x']\nequations = '{}'\n[data]\ndt = {}\n[data.train]\n"
         "trajectories = {}\nhorizon = {}\n[data.validation]\ntrajectories = {}\nhorizon = "
         "{}\n[[models]]\nname = "
-        "'closure'\nkind = 'mamba'\n{}",
-        equations, dt, trajectories, horizon(), trajectories / 4, horizon(), training);
+        "'closure'\nkind = '{}'\n{}",
+        equations, dt, trajectories, horizon(), trajectories / 4, horizon(), kind, training);
   }
 
   Experiment experiment(const std::string& training) const {

@@ -66,10 +66,16 @@ def _with_closure(
 
 
 def _shares(arrays: Arrays, share: float) -> tuple[Arrays, Arrays]:
-    """The last trajectories are kept for validation."""
+    """The last trajectories are kept for validation; of a single one its last part."""
     if not 0 <= share < 1:
         raise UsageError(f"validation is {share}, expected a share of the trajectories, or (resolved, closure)")
-    count = len(arrays["resolved"])
+    count, times = arrays["resolved"].shape[:2]
+    if count == 1:  # one long trajectory: its last part
+        first = times - max(2, round(float(share) * times))
+        if first < 2:
+            raise UsageError(f"one trajectory of {times} times leaves none for validation: give arrays")
+        last = {"resolved": first, "closure": first, "closure_mean": first - 1}
+        return {key: array[:, : last[key]] for key, array in arrays.items()}, {key: array[:, first:] for key, array in arrays.items()}
     kept = max(1, round(float(share) * count))
     if kept >= count:
         raise UsageError(f"{count} trajectories leave none for validation: give arrays")
@@ -90,7 +96,7 @@ def fit(
     history: float = 0.0,
     recipe: Optional[str] = None,
     budget: Union[None, float, str] = None,
-    kind: str = "mamba",
+    kind: Optional[str] = None,
     d_model: Optional[int] = None,
     blocks: Optional[int] = None,
     d_state: Optional[int] = None,
@@ -109,16 +115,18 @@ def fit(
     closure     (trajectories, times, components), the closure at those times; None: dy/dt - rhs, by differences of
                 fourth order; without rhs the whole of dy/dt
     rhs         the reduced right-hand side f(t, y), vectorised over rows, as in mac.rollout: trials are judged with it
-    validation  the share of the trajectories that is kept for it (at least one), or arrays of their own
+    validation  the share of the trajectories that is kept for it (at least one; of a single one its last part), or
+                arrays of their own
     names       of the variables; default y1, y2, ...
     targets     the equation of each closure component; default: all in order
     target      "instant": the closure at a time; "mean": over the step that follows, so that the reduced RK4 step
                 lands on the next saved state exactly
     history     length of the true past that is read before the closure runs: for hidden variables that the
                 resolved ones do not show at first
-    recipe      "auto" searches for noise, learning rate and size, and judges by free rollouts over the validation
-                data; "fast" trains once with the settings as they are
+    recipe      "auto" searches for the kind of the network, noise, learning rate and size, and judges by free
+                rollouts over the validation data; "fast" trains once with the settings as they are
     budget      seconds, or "10min": trials that would take longer are left out
+    kind        of the network: "mamba", "gru", ...; default: mamba or gru, whichever does better; with "fast" mamba
     d_model, blocks, d_state  sizes of the network; default: searched for
     training    further settings of the [training] table: noise, max_lr, batch, loss_weights, window, ...
 
@@ -176,8 +184,10 @@ def fit(
         settings["history"] = float(history)
     if recipe != "auto":
         settings["select"] = "loss"
+    if kind is None:
+        kind = "auto" if recipe == "auto" and d_state is None else "mamba"
     model: dict[str, Any] = {"name": "closure", "kind": kind}
-    sizes = {"d_model": d_model, "blocks": blocks, "d_state": d_state if _mac.layer_kind_has_states(kind) else None}
+    sizes = {"d_model": d_model, "blocks": blocks, "d_state": d_state if kind != "auto" and _mac.layer_kind_has_states(kind) else None}
     if recipe != "auto":
         usual = {"d_model": 16, "blocks": 2, "d_state": 8 if _mac.layer_kind_has_states(kind) else None}
         sizes = {key: usual[key] if value is None else value for key, value in sizes.items()}
@@ -194,10 +204,11 @@ def fit(
 
     data = Path(path).with_suffix(".data.h5")
     _mac.write_data(experiment._experiment, splits, str(data))
-    result = _mac.train(
-        experiment._experiment, "closure", str(data), str(path), _seed(seed), resume, device, _threads(threads), quiet,
-        function, seconds(budget),
-    )  # fmt: skip
+    with np.errstate(all="ignore"):  # rollouts of a trial may leave the domain of rhs: that is counted, not shouted
+        result = _mac.train(
+            experiment._experiment, "closure", str(data), str(path), _seed(seed), resume, device, _threads(threads), quiet,
+            function, seconds(budget),
+        )  # fmt: skip
     outcome = training_result(path, result)
     _say(outcome.table, quiet)
     return load(path)
