@@ -160,7 +160,7 @@ struct RolloutSplit {
   std::vector<double> memory;                   // (n_traj, memory_size) after the last time
   std::optional<std::size_t> memory_size;       // none: cannot be continued
   MemberRuns members;
-  std::vector<double> seconds_per_step;         // (n_time), of the first group; empty: not recorded
+  std::vector<double> seconds_per_step;  // (n_time), of the first group; empty: not recorded
   std::size_t trajectories() const { return labels.size(); }
 };
 
@@ -170,7 +170,7 @@ struct RolloutFile {
   HeldClosure held;
   Experiment experiment;
   std::vector<RolloutSplit> splits;
-  std::optional<Precision> precision = std::nullopt;  // of a network; none where the file does not say
+  std::optional<Precision> precision = std::nullopt;       // of a network; none where the file does not say
   std::optional<std::uint64_t> noise_seed = std::nullopt;  // of a stochastic model that ran with its noise
   std::optional<ResolvedRange> training_range = std::nullopt;
   std::optional<ValidationError> validation = std::nullopt;

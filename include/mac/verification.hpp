@@ -19,15 +19,15 @@ struct Verification {
   std::size_t trajectories = 0;  // that count; those with a member that blew up do not
   std::vector<double> time;      // lead times, some 100 of them, after the start
   std::vector<double> crps;      // fair: of a whole distribution, whatever the number of members
-  std::vector<double> climatology, persistence;  // CRPS of all values that the truth takes; of the first value
+  std::vector<double> climatology, persistence;  // CRPS of all true values; of the first one
   std::vector<double> error;                     // root mean square of the ensemble mean's
-  std::vector<double> spread;  // root mean variance of the members, times sqrt((M + 1) / M): as large as the error
-                               // where the truth could be a member
-  std::vector<double> ranks;   // (M + 1): shares of truths above so many members; 1 / (M + 1) each if all is well
+  std::vector<double> spread;  // root mean variance of the members times sqrt((M + 1) / M): as large as
+                               // the error where the truth could be a member
+  std::vector<double> ranks;   // (M + 1): shares of truths above so many members; alike if all is well
   /// Of "larger than nine tenths of the truth's values": the share of forecasts with each probability, and how often it
   /// came true (NaN: no forecast).
   std::array<double, reliability_bins> forecasts{}, observed{};
-  double correlation = 0;  // of the members' spread with the error of their mean, over trajectories and lead times
+  double correlation = 0;  // of the members' spread with the error of their mean
 
   /// Index of the first lead time from t on.
   std::size_t at(double t) const;

@@ -68,9 +68,9 @@ Description describe_model(const Safetensors& file) {
             {"outputs", std::to_string(shape.d_out)},
             {"blocks", fmt::format("{} of {} channels", shape.n_blocks, shape.d_model)}};
   if (const NoiseInputs& noise = model.noise; noise.channels > 0)
-    d.rows.emplace_back("noise", fmt::format("{} numbers a step, {}", noise.channels,
-                                             noise.time > 0 ? fmt::format("correlated over {}", noise.time)
-                                                            : "white"));
+    d.rows.emplace_back(
+        "noise", fmt::format("{} numbers a step, {}", noise.channels,
+                             noise.time > 0 ? fmt::format("correlated over {}", noise.time) : "white"));
   if (shape.members > 1) d.rows.emplace_back("members", fmt::format("{}, closures averaged", shape.members));
   for (const DescriptionRow& row : layer_of(shape.kind).description(shape)) d.rows.push_back(row);
   d.rows.emplace_back("parameters", fmt::format("{} ({})", model.parameters.size(), to_string(model.dtype)));

@@ -323,7 +323,8 @@ Table verification_table(const Evaluation& evaluation, const std::string& split)
     const auto& of = model->splits.at(split).verification;
     if (!of) continue;
     table.title = fmt::format(
-        "Ensemble forecasts, split {}: errors and scores in standard deviations of the truth; beyond all members lie "
+        "Ensemble forecasts, split {}: errors and scores in standard deviations of the truth; beyond all "
+        "members lie "
         "2 of (members + 1) truths if the ensemble is right",
         split);
     for (std::size_t half = 5; half-- > 0;) {
@@ -332,15 +333,15 @@ Table verification_table(const Evaluation& evaluation, const std::string& split)
       const auto skill = [](double score, double reference) {
         return fmt::format("{:.0f} %", 100 * (1 - score / reference));
       };
-      table.rows.push_back({whole ? fmt::format("{}, {} members", model->model, of->members) : "",
-                            fmt::format("{:g}", of->time[k]), significant(of->crps[k]),
-                            skill(of->crps[k], of->climatology[k]), skill(of->crps[k], of->persistence[k]),
-                            significant(of->error[k]), fmt::format("{:.2f}", of->spread[k] / of->error[k]),
-                            whole ? fmt::format("{:.3g} % ({:.3g} %)",
-                                                100 * (of->ranks.front() + of->ranks.back()),
-                                                200 / static_cast<double>(of->members + 1))
-                                  : "",
-                            whole ? fmt::format("{:.2f}", of->correlation) : ""});
+      table.rows.push_back(
+          {whole ? fmt::format("{}, {} members", model->model, of->members) : "",
+           fmt::format("{:g}", of->time[k]), significant(of->crps[k]), skill(of->crps[k], of->climatology[k]),
+           skill(of->crps[k], of->persistence[k]), significant(of->error[k]),
+           fmt::format("{:.2f}", of->spread[k] / of->error[k]),
+           whole ? fmt::format("{:.3g} % ({:.3g} %)", 100 * (of->ranks.front() + of->ranks.back()),
+                               200 / static_cast<double>(of->members + 1))
+                 : "",
+           whole ? fmt::format("{:.2f}", of->correlation) : ""});
     }
   }
   return table;

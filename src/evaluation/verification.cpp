@@ -53,9 +53,7 @@ class Climate {
 struct Correlation {
   double n = 0, x = 0, y = 0, xx = 0, xy = 0, yy = 0;
   void add(double a, double b) { ++n, x += a, y += b, xx += a * a, xy += a * b, yy += b * b; }
-  double value() const {
-    return (n * xy - x * y) / std::sqrt((n * xx - x * x) * (n * yy - y * y));
-  }
+  double value() const { return (n * xy - x * y) / std::sqrt((n * xx - x * x) * (n * yy - y * y)); }
 };
 
 }  // namespace
@@ -80,7 +78,8 @@ struct VerificationCollector::Impl {
                        sums.members, split.members.count);
   }
   static std::vector<std::size_t> leads(const RolloutSplit& split) {
-    const std::size_t last = split.time.size() - 1, every = std::max<std::size_t>(1, (last + most_leads - 1) / most_leads);
+    const std::size_t last = split.time.size() - 1,
+                      every = std::max<std::size_t>(1, (last + most_leads - 1) / most_leads);
     std::vector<std::size_t> chosen;
     for (std::size_t t = every; t <= last; t += every) chosen.push_back(t);
     return chosen;
@@ -104,7 +103,8 @@ struct VerificationCollector::Impl {
     sums.error[k] += error * error;
     sums.spread[k] += variance * scale * scale * (n + 1) / n;
     sums.ranks[static_cast<std::size_t>(rank)] += 1;
-    const auto bin = static_cast<std::size_t>(std::lround(above / n * static_cast<double>(reliability_bins - 1)));
+    const auto bin =
+        static_cast<std::size_t>(std::lround(above / n * static_cast<double>(reliability_bins - 1)));
     sums.forecasts[bin] += 1;
     events[bin] += truth > climate.event();
     correlation.add(std::sqrt(variance) * scale, std::abs(error));

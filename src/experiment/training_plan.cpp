@@ -158,9 +158,10 @@ void check_scores(const NetworkPlan& plan, const ConfigTable& table) {
       table.fail("", fmt::format("the loss \"{}\" scores a stochastic network: give it noise_channels",
                                  to_string(stage.loss)));
     else if (!is_score(stage.loss) && plan.noise.channels > 0)
-      table.fail("noise_channels", fmt::format("a network that reads noise is trained by the loss \"crps\" or "
-                                               "\"energy\", not by \"{}\"",
-                                               to_string(stage.loss)));
+      table.fail("noise_channels",
+                 fmt::format("a network that reads noise is trained by the loss \"crps\" or "
+                             "\"energy\", not by \"{}\"",
+                             to_string(stage.loss)));
 }
 
 NetworkPlan read_network(const ConfigTable& experiment, const ConfigTable& table, const System& system,

@@ -91,8 +91,8 @@ std::vector<double> read_parameters(const Safetensors& file, const ParameterLayo
 
 Normalisation Normalisation::identity(const NetworkShape& shape, const NoiseInputs& noise) {
   const std::size_t inputs = shape.d_in - noise.channels;
-  return {std::vector<double>(inputs, 0), std::vector<double>(inputs, 1),
-          std::vector<double>(shape.d_out, 0), std::vector<double>(shape.d_out, 1)};
+  return {std::vector<double>(inputs, 0), std::vector<double>(inputs, 1), std::vector<double>(shape.d_out, 0),
+          std::vector<double>(shape.d_out, 1)};
 }
 
 Model model_from(const Safetensors& file) {

@@ -180,8 +180,8 @@ NoiseInputs read_noise(MetadataReader& reader, const NetworkShape& shape) {
   noise.time = reader.positive_number("noise_time").value_or(0);
   if (!channels) return noise;
   if (*channels != std::floor(*channels) || *channels >= static_cast<double>(shape.d_in))
-    reader.fail("noise_channels", fmt::format("is {}: expected a whole number below the {} inputs", *channels,
-                                              shape.d_in));
+    reader.fail("noise_channels",
+                fmt::format("is {}: expected a whole number below the {} inputs", *channels, shape.d_in));
   noise.channels = static_cast<std::size_t>(*channels);
   return noise;
 }

@@ -247,7 +247,7 @@ void draw_series(const Evaluation& evaluation, const std::string& folder) {
   namespace fs = std::filesystem;
   make_folder(folder);
   for (const auto& figures : {report::series_figures(evaluation), report::statistics_figures(evaluation),
-                             report::verification_figures(evaluation)})
+                              report::verification_figures(evaluation)})
     for (const report::Figure& figure : figures)
       write_file_atomically(fs::path(folder) / (figure.name + ".svg"), report::draw(figure).whole_svg);
 }

@@ -117,8 +117,7 @@ GroupStart start_group(const SplitTask& task, std::size_t first, std::size_t cou
                         std::size_t row) {
     std::vector<double> out;
     for (std::size_t i = first; i < first + count; ++i) {
-      const auto at =
-          values.begin() + static_cast<std::ptrdiff_t>(((i * members + m) * per + row) * width);
+      const auto at = values.begin() + static_cast<std::ptrdiff_t>(((i * members + m) * per + row) * width);
       out.insert(out.end(), at, at + static_cast<std::ptrdiff_t>(width));
     }
     return out;
@@ -146,7 +145,8 @@ GroupResult mean_of(const std::vector<GroupResult>& runs, std::size_t count) {
   average(&GroupResult::resolved);
   average(&GroupResult::closure);
   for (std::size_t i = 0; i < count; ++i)
-    for (const GroupResult& run : runs) mean.blow_up_time[i] = std::fmin(mean.blow_up_time[i], run.blow_up_time[i]);
+    for (const GroupResult& run : runs)
+      mean.blow_up_time[i] = std::fmin(mean.blow_up_time[i], run.blow_up_time[i]);
   mean.memory.clear();
   mean.members.count = members;
   const auto gather = [&](std::vector<double> GroupResult::*of, std::vector<double>& to) {
@@ -219,8 +219,8 @@ RolloutFile open_earlier(const std::string& path, const ClosureModel& model, con
   const RolloutReader reader(path);
   RolloutFile earlier = reader.header();
   if (earlier.noise_seed && earlier.noise_seed != noise_seed(model, options))
-    throw UsageError("{}: was rolled out with the noise of seed {}: say --seed {}", path,
-                     *earlier.noise_seed, *earlier.noise_seed);
+    throw UsageError("{}: was rolled out with the noise of seed {}: say --seed {}", path, *earlier.noise_seed,
+                     *earlier.noise_seed);
   if (earlier.model != model.name())
     throw UsageError("{}: is a rollout of {}, which {} cannot continue", path, earlier.model, model.name());
   if (earlier.held != model.held()) throw UsageError("{}: was rolled out with another hold or target", path);
@@ -408,7 +408,7 @@ void rollout(const ClosureModel& model, const DataFile& data, const std::string&
   {
     Progress progress(fmt::format("rolling out {}", model.name()), steps_of(tasks), options.quiet);
     for (const SplitTask& task : tasks) {
-      const auto memory_size = model.start(task.split, 0, 1)->memory_size();
+      const auto memory_size = model.start_member(task.split, 0, 1, task.member)->memory_size();
       RolloutSplitWriter writer(file, task.split, system, task.trajectories, task.members, task.time,
                                 task.first_in_data, memory_size, options);
       roll_split(model, system, task, thread_count(options.threads), progress,

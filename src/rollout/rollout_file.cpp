@@ -47,8 +47,8 @@ h5::Dataset create_first_series(h5::File& file, const DataSplit& split, const Sy
 
 RolloutSplitWriter::RolloutSplitWriter(h5::File& file, const DataSplit& split, const System& system,
                                        std::size_t trajectories, std::size_t members,
-                                       const std::vector<double>& time, std::size_t first_in_data, std::optional<std::size_t> memory_size,
-                                       const RolloutOptions& options)
+                                       const std::vector<double>& time, std::size_t first_in_data,
+                                       std::optional<std::size_t> memory_size, const RolloutOptions& options)
     : times_(time.size()),
       first_in_data_(first_in_data),
       d_(system.resolved_size()),
@@ -71,8 +71,10 @@ RolloutSplitWriter::RolloutSplitWriter(h5::File& file, const DataSplit& split, c
     const std::string group = in_split(split.name(), members_name);
     file.create_group(group);
     file.set_attribute(group, "count", std::uint64_t{members});
-    member_resolved_ = create_series(file, split.name(), "members/resolved", runs, times_, system.resolved_names());
-    member_closure_ = create_series(file, split.name(), "members/closure", runs, times_, system.closure_names());
+    member_resolved_ =
+        create_series(file, split.name(), "members/resolved", runs, times_, system.resolved_names());
+    member_closure_ =
+        create_series(file, split.name(), "members/closure", runs, times_, system.closure_names());
     member_blow_up_time_ = file.create_dataset(group + "/blow_up_time", {runs});
   }
   if (memory_size)
@@ -96,7 +98,8 @@ void RolloutSplitWriter::write(const DataSplit& split, std::size_t first, std::s
     closure_.write({i, 0, 0}, {1, times_, c_}, result.closure.data() + (i - first) * times_ * c_);
     for (std::size_t m = 0; m < members_ && members_ > 1; ++m) {
       const std::size_t run = (i - first) * members_ + m, row = i * members_ + m;
-      member_resolved_->write({row, 0, 0}, {1, times_, d_}, result.members.resolved.data() + run * times_ * d_);
+      member_resolved_->write({row, 0, 0}, {1, times_, d_},
+                              result.members.resolved.data() + run * times_ * d_);
       member_closure_->write({row, 0, 0}, {1, times_, c_}, result.members.closure.data() + run * times_ * c_);
     }
     if (!true_resolved_) continue;
@@ -276,8 +279,7 @@ RolloutSplit RolloutReader::read(const std::string& name, std::size_t first, std
       throw Error("{}: {} has a count of {}", path(), group, members.count);
     members.resolved = read_members(name, "resolved", system.resolved_size(), split, first);
     members.closure = read_members(name, "closure", system.closure_size(), split, first);
-    members.blow_up_time =
-        open_series(file_, name, "members/blow_up_time", {n * members.count}).read_all();
+    members.blow_up_time = open_series(file_, name, "members/blow_up_time", {n * members.count}).read_all();
     keep(members.blow_up_time, members.count);
   }
   const std::string memory_name = in_split(name, members.count > 1 ? "members/memory" : "memory");

@@ -424,8 +424,7 @@ void RuntimeState::restore(std::span<const std::byte> saved, ColumnList from, Co
   for (std::size_t k = 0; k < from.size(); ++k) {
     if (from[k] >= head.columns)
       throw UsageError("column {} is beyond the {} of the saved state", from[k], head.columns);
-    const auto doubles =
-        numbers(k).subspan(recurrent, (2 * outputs + noise_.channels()) * sizeof(double));
+    const auto doubles = numbers(k).subspan(recurrent, (2 * outputs + noise_.channels()) * sizeof(double));
     if (!memory_finite(numbers(k).first(recurrent)) || !all_finite<double>(doubles))
       throw NotFinite(
           "column {} of the saved state has a number that is not finite: it was saved after a "

@@ -23,7 +23,7 @@ struct Batch {
   std::vector<double> resolved;  // (count, states, d)
   std::vector<double> closure;   // (count, closures, c)
   std::vector<double> noise;     // (count, states, d), of the normalised input; empty: none
-  std::uint64_t seed = 0;        // with the step, counted over all stages: name of the noise that networks read
+  std::uint64_t seed = 0;  // with the step, counted over all stages: name of the noise that networks read
   std::size_t step = 0;
 };
 

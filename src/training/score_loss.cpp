@@ -57,7 +57,9 @@ class ScoreLoss final : public Loss<T> {
   }
 
  private:
-  std::size_t windows() const { return group_ * members_; }  // of the network: member m of window b is b M + m
+  std::size_t windows() const {
+    return group_ * members_;
+  }  // of the network: member m of window b is b M + m
   std::size_t first_start() const { return std::min(context_.history, starts_ - 1); }
   std::size_t skipped() const { return windows() * network_->first(); }  // chains that are only read
 
@@ -67,8 +69,7 @@ class ScoreLoss final : public Loss<T> {
     network_.reset();  // frees its tapes before the new ones are made
     network_ = make_rollout_network(form_, engine_, windows(), starts, steps_, first_start());
     const std::size_t chains = windows() * starts;
-    columns_.emplace(context_.system, context_.dt, context_.held,
-                     windows() * (starts - network_->first()));
+    columns_.emplace(context_.system, context_.dt, context_.held, windows() * (starts - network_->first()));
     z_.assign(steps_ + 1, std::vector<double>(chains * d_));
     closure_.assign(steps_, std::vector<double>(chains * c_));
     d_closure_ = closure_;
@@ -149,8 +150,7 @@ class ScoreLoss final : public Loss<T> {
   double score(const Batch& batch, std::size_t first, std::size_t s, std::vector<double>* slopes) {
     const NormaliserView input = normalisers_.input.view();
     const std::size_t states = batch.shape.states;
-    const double share =
-        1 / static_cast<double>(batch.count * (starts_ - first_start()) * steps_);
+    const double share = 1 / static_cast<double>(batch.count * (starts_ - first_start()) * steps_);
     parallel_for(group_, context_.threads, [&](std::size_t b, std::size_t) {
       std::vector<double> x(members_ * d_), slope(x.size()), truth(d_), column(members_);
       sums_[b] = 0;

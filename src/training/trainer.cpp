@@ -77,8 +77,8 @@ class Trainer {
         train_(data.split("train")),
         normalisation_(fit_normalisation(train_, *experiment.system, plan_.normalisation, plan_.held.target,
                                          usable_times(train_, longest_horizon(plan_), step_size()))),
-        context_{*experiment.system, normalisation_, plan_.held, step_size(), threads_, history(),
-                 models[0].network->noise},
+        context_{*experiment.system, normalisation_,          plan_.held, step_size(), threads_,
+                 history(),          models[0].network->noise},
         engine_(make_engine<T>(shape_, options.device, threads_)) {
     std::vector<double> start;  // empty: random weights
     if (!plan_.init_file.empty()) {

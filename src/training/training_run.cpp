@@ -79,7 +79,8 @@ std::optional<TrainingResult> TrainingRun<T>::finished_model() const {
     if ((entry == found.provenance.end()) != (wanted == expected.end())) return std::nullopt;
     if (wanted != expected.end() && entry->second != wanted->second) return std::nullopt;
   }
-  if (found.shape != shape() || found.noise != model_.network->noise || found.normalisation != normalisation_) return std::nullopt;
+  if (found.shape != shape() || found.noise != model_.network->noise || found.normalisation != normalisation_)
+    return std::nullopt;
   TrainingResult finished{found, plan().steps(), NAN, 0, plan().steps()};
   if (const auto steps = found.provenance.find("steps"); steps != found.provenance.end())
     finished.steps = std::stoul(steps->second);

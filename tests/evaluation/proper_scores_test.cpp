@@ -71,16 +71,12 @@ TEST(Scores, HaveTheSlopesOfTheirDifferenceQuotients) {
       EXPECT_NEAR(slopes[i] - 0.25, weight * (score(up, nullptr) - score(down, nullptr)) / (2 * h), 1e-8);
     }
   };
-  expect_slopes(
-      [&](const std::vector<double>& of, double* slopes) {
-        return crps(of, y[0], almost_fair, weight, slopes);
-      },
-      x.size());
-  expect_slopes(
-      [&](const std::vector<double>& of, double* slopes) {
-        return energy_score(of, y, almost_fair, weight, slopes);
-      },
-      x.size());
+  expect_slopes([&](const std::vector<double>& of,
+                    double* slopes) { return crps(of, y[0], almost_fair, weight, slopes); },
+                x.size());
+  expect_slopes([&](const std::vector<double>& of,
+                    double* slopes) { return energy_score(of, y, almost_fair, weight, slopes); },
+                x.size());
 }
 
 TEST(EnergyScore, OfOneVariableIsTheCrps) {

@@ -74,9 +74,8 @@ Steps engine_steps(const Model& model, std::size_t steps, std::size_t batch, con
   std::vector<float> now(batch * d), y(batch * c);
   for (std::size_t n = 0; n < steps; ++n) {
     for (std::size_t i = 0; i < now.size(); ++i)
-      now[i] = static_cast<float>(i % d < inputs
-                                      ? (x[n * now.size() + i] - in_mean[i % d]) / in_scale[i % d]
-                                      : x[n * now.size() + i]);
+      now[i] = static_cast<float>(i % d < inputs ? (x[n * now.size() + i] - in_mean[i % d]) / in_scale[i % d]
+                                                 : x[n * now.size() + i]);
     engine.step(batch, now.data(), y.data(), out.state.data());
     for (std::size_t i = 0; i < y.size(); ++i)
       out.closure.push_back(out_mean[i % c] + out_scale[i % c] * static_cast<double>(y[i]));

@@ -22,13 +22,14 @@ constexpr std::size_t d = 8;
 class StochasticRollout : public ::testing::Test {
  protected:
   StochasticRollout() {
-    generate(Experiment::parse("[system]\nname = \"lorenz96\"\nN = 8\nJ = 4\nF = 10.0\nh = 1.0\nc = 10.0\nb = "
-                               "10.0\nwarmup_steps = 100\n"
-                               "[data]\ndt = 0.005\nstride = 2\n[data.train]\ntrajectories = 1\nhorizon = 2.0\n"
-                               "[data.test]\ntrajectories = 5\nhorizon = 0.3\n"
-                               "[data.statistics]\ntrajectories = 1\nhorizon = 0.3\n",
-                               "study.toml"),
-             folder_.file("data.h5"), {1, true});
+    generate(
+        Experiment::parse("[system]\nname = \"lorenz96\"\nN = 8\nJ = 4\nF = 10.0\nh = 1.0\nc = 10.0\nb = "
+                          "10.0\nwarmup_steps = 100\n"
+                          "[data]\ndt = 0.005\nstride = 2\n[data.train]\ntrajectories = 1\nhorizon = 2.0\n"
+                          "[data.test]\ntrajectories = 5\nhorizon = 0.3\n"
+                          "[data.statistics]\ntrajectories = 1\nhorizon = 0.3\n",
+                          "study.toml"),
+        folder_.file("data.h5"), {1, true});
     model_ = network(1);
     model_.noise = {.channels = 3, .time = 0.1};
     model_.shape.d_in += 3;

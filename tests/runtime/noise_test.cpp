@@ -51,7 +51,8 @@ TEST_F(RuntimeNoise, GoesOnAfterARestartAtAnyStep) {
     runtime::State restarted(model_, columns);  // which never heard of the seed
     restarted.restore(first.save());
     const std::vector<double> rest = run(restarted, stop);
-    EXPECT_TRUE(std::equal(rest.begin(), rest.end(), expected.end() - static_cast<std::ptrdiff_t>(rest.size())));
+    EXPECT_TRUE(
+        std::equal(rest.begin(), rest.end(), expected.end() - static_cast<std::ptrdiff_t>(rest.size())));
   }
 }
 

@@ -93,8 +93,8 @@ TEST(ScoreLoss, IsTheScoreOfItsMembers) {
   stage.rollout_steps = 1;
   const auto engine = make_reference_engine<double>(problem.shape);
   const LossContext context = context_of(problem, {Hold::zero}, 0);
-  const double loss = make_loss<double>(stage, context, *engine)
-                          ->evaluate(problem.parameters.data(), problem.batch, nullptr);
+  const double loss =
+      make_loss<double>(stage, context, *engine)->evaluate(problem.parameters.data(), problem.batch, nullptr);
 
   const System& system = *problem.system;
   const std::size_t d = system.resolved_size(), c = system.closure_size();

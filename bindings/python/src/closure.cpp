@@ -266,7 +266,8 @@ void bind_closure(py::module_& module) {
            py::arg("columns"),
            "Columns saved_columns[k] of what was saved become columns[k] of the memory, bit for bit.")
       .def("seed", &Closure::seed, py::arg("seed"), py::arg("streams") = std::vector<std::uint64_t>{},
-           "Seed of a stochastic closure's noise. Column j reads stream streams[j], by default j; the same seed, "
+           "Seed of a stochastic closure's noise. Column j reads stream streams[j], by default j; the same "
+           "seed, "
            "stream and number of steps give the same noise everywhere.")
       .def("set_noise", &Closure::set_noise, py::arg("on"),
            "False: a stochastic closure runs without its noise.")

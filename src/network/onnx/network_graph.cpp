@@ -28,9 +28,10 @@ class NetworkGraph {
                                      "memory of the steps before; zeros at the start");
     Value x = normalised(resolved);
     if (model_.noise.channels > 0)
-      x = graph_.concat({x, graph_.input("noise", ElementType::float32, model_.noise.channels,
-                                         "random numbers of mean 0 and variance 1, as noise_time in the metadata "
-                                         "correlates them; zeros: deterministic")});
+      x = graph_.concat(
+          {x, graph_.input("noise", ElementType::float32, model_.noise.channels,
+                           "random numbers of mean 0 and variance 1, as noise_time in the metadata "
+                           "correlates them; zeros: deterministic")});
     std::vector<Value> states(blocks, state);  // an empty state is everybody's
     if (blocks > 1 && block_state > 0)
       states = graph_.split(state, std::vector<std::size_t>(blocks, block_state));
@@ -57,7 +58,8 @@ class NetworkGraph {
     const Normalisers normalisers(n);
     std::vector<double> factor;
     for (std::size_t i = 0; i < model_.inputs(); ++i) factor.push_back(normalisers.input.factor(i));
-    const Value scaled = graph_.add("Mul", {centred, graph_.constant("input_factor", {model_.inputs()}, factor)});
+    const Value scaled =
+        graph_.add("Mul", {centred, graph_.constant("input_factor", {model_.inputs()}, factor)});
     return graph_.cast(scaled, ElementType::float32);
   }
   void physical(const Value& output) {
