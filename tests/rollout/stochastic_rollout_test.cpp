@@ -11,6 +11,7 @@
 #include <mac/runtime.hpp>
 
 #include "support/files.hpp"
+#include "support/program.hpp"
 
 namespace mac {
 namespace {
@@ -197,6 +198,34 @@ TEST_F(StochasticRollout, OfWilksHasMembersOfOneDistribution) {
                            alone.resolved.begin() + static_cast<std::ptrdiff_t>((i + 1) * run),
                            split.members.resolved.begin() + static_cast<std::ptrdiff_t>(i * 4 * run)));
   EXPECT_NE(split.members.resolved[run - 1], split.members.resolved[2 * run - 1]);
+}
+
+TEST_F(StochasticRollout, TellsOnTheCommandLineWhatCannotBe) {
+  save_model(model_, folder_.file("noisy.safetensors"));
+  save_model(network(1), folder_.file("plain.safetensors"));
+  const auto roll = [&](const std::string& arguments) {
+    return test::run_program("rollout " + arguments + " --data " + folder_.file("data.h5") + " -o " +
+                             folder_.file("out.h5") + " --split test --quiet");
+  };
+  struct Case {
+    std::string arguments, message;
+    int code;
+  };
+  for (const auto& [arguments, message, code] : std::vector<Case>{
+           {folder_.file("noisy.safetensors") + " --members 2 --seed 3", "", 0},
+           {folder_.file("plain.safetensors") + " --members 2", "is deterministic, all its runs are the same",
+            2},
+           {folder_.file("noisy.safetensors") + " --members 0", "--members", 2},
+           {folder_.file("noisy.safetensors") + " --device cuda", "stochastic closures run on the CPU", 2},
+           {"markov --members 3", "is deterministic", 2}}) {
+    const auto result = roll(arguments);
+    EXPECT_EQ(result.exit_code, code) << arguments << "\n" << result.output;
+    EXPECT_NE(result.output.find(message), std::string::npos) << result.output;
+  }
+  const auto predicted = test::run_program("predict " + folder_.file("noisy.safetensors") + " --input " +
+                                           folder_.file("data.h5") + " -o " + folder_.file("p.h5"));
+  EXPECT_EQ(predicted.exit_code, 2) << predicted.output;
+  EXPECT_NE(predicted.output.find("is stochastic"), std::string::npos) << predicted.output;
 }
 
 }  // namespace
