@@ -2,13 +2,15 @@
 CMAKE_FLAGS ?=
 JOBS        ?= $(shell nproc)
 
-.PHONY: help setup build demo test test-long bench fuzz attack results format clean
+.PHONY: help setup build program demo test test-long docs bench fuzz attack results format clean
 
 help:
 	@echo "make build      install what is missing, configure and compile: build/mac"
-	@echo "make demo       build, then run the main job on Burgers' equation"
+	@echo "make program    the same for the program alone: fewer packages, no tests, no Python"
+	@echo "make demo       make program; a report of trained closures at once, then train one yourself"
 	@echo "make test       build and run all tests"
 	@echo "make test-long  the studies that take longer than the test suite may"
+	@echo "make docs       the documentation as a site: build/site/index.html"
 	@echo "make bench      measure the hot paths"
 	@echo "make fuzz       random input for every parser (clang), SECONDS=30 each"
 	@echo "make attack     flipped bits, kills and damaged HDF5 files, with counts"
@@ -22,7 +24,12 @@ build: setup
 	@cmake --preset release $(CMAKE_FLAGS)
 	@cmake --build build --parallel $(JOBS)
 
-demo: build
+program:
+	@scripts/setup program
+	@cmake --preset program $(CMAKE_FLAGS)
+	@cmake --build --preset program --parallel $(JOBS)
+
+demo: program
 	@scripts/demo
 
 test: build
@@ -30,6 +37,9 @@ test: build
 
 test-long: build
 	@ctest --test-dir build --output-on-failure --label-regex long
+
+docs: build
+	@scripts/docs
 
 bench: build
 	@build/bench/mac_bench

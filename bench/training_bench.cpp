@@ -31,8 +31,9 @@ struct Problem {
       std::filesystem::temp_directory_path() / ("mac-bench-" + std::to_string(getpid()) + ".h5");
   DataFile file = (generate(experiment, path, {1, true}), DataFile::open(path));
   DataSplit split = file.split("train");
-  Normalisation normalisation =
-      fit_normalisation(split, *experiment.system, Scaling::per_mode, Target::instant, split.times());
+  Normalisation normalisation = fit_scales(split, *experiment.system, InputMap(*experiment.system),
+                                           Scaling::per_mode, Target::instant, split.times())
+                                    .network;
   TrainingData data{split, Target::instant, split.times(), 1e9};
   ~Problem() { std::filesystem::remove(path); }
 };

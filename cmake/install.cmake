@@ -1,5 +1,6 @@
 # cmake --install: the program, both libraries and their headers, a CMake package (mac::runtime, mac::runtime_static,
-# mac::mac) and pkg-config files (mac-runtime, mac-fortran, mac).
+# mac::fortran, mac::mac) and pkg-config files (mac-runtime, mac-fortran, mac). Each of the three has an export of its own, so
+# that a distribution may pack them apart.
 include(GNUInstallDirs)
 include(CMakePackageConfigHelpers)
 
@@ -8,9 +9,10 @@ install(TARGETS mac_program RUNTIME COMPONENT program)
 install(TARGETS mac_runtime_shared mac_runtime_static EXPORT mac-runtime)
 install(TARGETS mac_library EXPORT mac-full)
 if(MAC_HAS_FORTRAN)  # .mod files are of one compiler; the sources are for the others
-  install(TARGETS mac_fortran EXPORT mac-runtime)
-  install(FILES ${fortran_modules}/mac.mod ${fortran_modules}/mac_c.mod bindings/fortran/mac.f90 bindings/fortran/mac_c.f90
-          DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/mac/fortran)
+  install(TARGETS mac_fortran EXPORT mac-fortran)
+  install(EXPORT mac-fortran NAMESPACE mac:: DESTINATION ${package_folder})
+  install(FILES ${fortran_modules}/mac.mod ${fortran_modules}/mac_c.mod DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/mac/fortran)
+  install(DIRECTORY bindings/fortran/ DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/mac/fortran)
 endif()
 install(DIRECTORY include/mac DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})
 install(DIRECTORY zoo experiments DESTINATION ${CMAKE_INSTALL_DATADIR}/mac)  # experiments name models of the zoo beside them
@@ -24,8 +26,8 @@ if(MAC_HAS_CUDA)
 endif()
 configure_package_config_file(cmake/mac-config.cmake.in ${PROJECT_BINARY_DIR}/mac-config.cmake
                               INSTALL_DESTINATION ${package_folder})
-# Before 1.0 a minor version may change the interface.
-write_basic_package_version_file(${PROJECT_BINARY_DIR}/mac-config-version.cmake COMPATIBILITY SameMinorVersion)
+# What a major version promises: docs/versions.md.
+write_basic_package_version_file(${PROJECT_BINARY_DIR}/mac-config-version.cmake COMPATIBILITY SameMajorVersion)
 install(FILES ${PROJECT_BINARY_DIR}/mac-config.cmake ${PROJECT_BINARY_DIR}/mac-config-version.cmake
         DESTINATION ${package_folder})
 

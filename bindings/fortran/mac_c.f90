@@ -421,6 +421,64 @@ module mac_c
       type(c_error), intent(inout) :: error
       integer(c_int) :: status
     end function
+    function c_coupler_create(state, host_step, closure_step, hold, coupler, error) bind(c, name="mac_coupler_create") &
+        result(status)
+      import :: c_ptr, c_int, c_double, c_error
+      type(c_ptr), value :: state
+      real(c_double), value :: host_step, closure_step
+      integer(c_int), value :: hold
+      type(c_ptr), intent(inout) :: coupler
+      type(c_error), intent(inout) :: error
+      integer(c_int) :: status
+    end function
+    subroutine c_coupler_free(coupler) bind(c, name="mac_coupler_free")
+      import :: c_ptr
+      type(c_ptr), value :: coupler
+    end subroutine
+    pure function c_coupler_host_steps(coupler) bind(c, name="mac_coupler_host_steps") result(count)
+      import :: c_ptr, c_size_t
+      type(c_ptr), value :: coupler
+      integer(c_size_t) :: count
+    end function
+    pure function c_coupler_closure_steps(coupler) bind(c, name="mac_coupler_closure_steps") result(count)
+      import :: c_ptr, c_size_t
+      type(c_ptr), value :: coupler
+      integer(c_size_t) :: count
+    end function
+    function c_coupler_begin(coupler, y, error) bind(c, name="mac_coupler_begin") result(status)
+      import :: c_ptr, c_int, c_double, c_error
+      type(c_ptr), value :: coupler
+      real(c_double), intent(in) :: y(*)
+      type(c_error), intent(inout) :: error
+      integer(c_int) :: status
+    end function
+    function c_coupler_closure(coupler, fraction, closure, error) bind(c, name="mac_coupler_closure") result(status)
+      import :: c_ptr, c_int, c_double, c_error
+      type(c_ptr), value :: coupler
+      real(c_double), value :: fraction
+      real(c_double), intent(inout) :: closure(*)
+      type(c_error), intent(inout) :: error
+      integer(c_int) :: status
+    end function
+    pure function c_coupler_numbers(coupler) bind(c, name="mac_coupler_numbers") result(count)
+      import :: c_ptr, c_size_t
+      type(c_ptr), value :: coupler
+      integer(c_size_t) :: count
+    end function
+    function c_coupler_save(coupler, numbers, error) bind(c, name="mac_coupler_save") result(status)
+      import :: c_ptr, c_int, c_double, c_error
+      type(c_ptr), value :: coupler
+      real(c_double), intent(inout) :: numbers(*)
+      type(c_error), intent(inout) :: error
+      integer(c_int) :: status
+    end function
+    function c_coupler_restore(coupler, numbers, error) bind(c, name="mac_coupler_restore") result(status)
+      import :: c_ptr, c_int, c_double, c_error
+      type(c_ptr), value :: coupler
+      real(c_double), intent(in) :: numbers(*)
+      type(c_error), intent(inout) :: error
+      integer(c_int) :: status
+    end function
     pure function c_strlen(text) bind(c, name="strlen") result(length)
       import :: c_ptr, c_size_t
       type(c_ptr), value :: text

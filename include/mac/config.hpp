@@ -49,6 +49,7 @@ class ConfigTable {
   bool has(std::string_view key) const;
   std::vector<std::string> keys() const;        // in alphabetical order; none counts as asked for
   bool holds_list(std::string_view key) const;  // the value is an array
+  bool holds_lists(std::string_view key) const;  // ... of arrays
   bool holds_table(std::string_view key) const;
   /// A formula: a string, or a number as text.
   std::string formula(std::string_view key) const;
@@ -75,6 +76,10 @@ class ConfigTable {
                         const std::vector<std::string>& allowed) const;
   std::vector<std::string> strings_or(std::string_view key, const std::vector<std::string>& fallback) const;
   std::optional<ConfigTable> table_if(std::string_view key) const;
+
+  /// The same table with numbers in place of what the file has there, by key; "parameters.F" is below it. What
+  /// is asked for in one counts as asked for in the other.
+  ConfigTable with_numbers(const std::map<std::string, double>& numbers) const;
 
   /// Whatever stands in this table and below is for somebody else: no key of it is unknown.
   void accept_all_keys() const;

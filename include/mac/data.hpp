@@ -5,6 +5,8 @@
 //   resolved      (n_traj, n_time, d)      resolved variables
 //   closure       (n_traj, n_time, c)      closure at the saved times
 //   closure_mean  (n_traj, n_time-1, c)    its mean over the interval that follows each saved time
+//   parameters    (n_traj, p)              where there are any: numbers that are constant in a trajectory
+//   inputs        (n_traj, n_time, f)      where there are any: forcing, numbers that drive the system
 // A closure whose dataset has the attribute "masked" is NaN where nobody knows it: it counts in no loss and no metric.
 // The root's attributes hold the experiment's text, the seed and the program's version: the file says what it
 // is and how to make it again.
@@ -12,6 +14,7 @@
 
 #include <mac/experiment.hpp>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -30,9 +33,11 @@ void generate(const Experiment& experiment, const std::string& path, const Gener
 /// A split in memory, as it is written: trajectories x saved times x variables, row-major.
 struct SplitArrays {
   std::string name;
-  std::span<const double> resolved;      // (n_traj, n_time, d)
-  std::span<const double> closure;       // (n_traj, n_time, c)
-  std::span<const double> closure_mean;  // (n_traj, n_time-1, c)
+  std::span<const double> resolved;         // (n_traj, n_time, d)
+  std::span<const double> closure;          // (n_traj, n_time, c)
+  std::span<const double> closure_mean;     // (n_traj, n_time-1, c)
+  std::span<const double> parameters = {};  // (n_traj, p), of the experiment's data.parameters
+  std::span<const double> forcing = {};     // (n_traj, n_time, f), of its data.forcing
 };
 
 /// Writes a data file from trajectories that came from elsewhere. The experiment says what they are: every
@@ -60,6 +65,14 @@ class DataSplit {
   void read_resolved(std::size_t trajectory, std::size_t first, std::size_t count, double* out) const;
   void read_closure(std::size_t trajectory, std::size_t first, std::size_t count, double* out) const;
   void read_closure_mean(std::size_t trajectory, std::size_t first, std::size_t count, double* out) const;
+
+  // What is no unknown: parameters of the trajectory, constant in time, then forcing; (count, e).
+  const std::vector<std::string>& input_names() const;
+  void read_inputs(std::size_t trajectory, std::size_t first, std::size_t count, double* out) const;
+  const std::vector<std::string>& parameter_names() const;
+  std::span<const double> parameters(std::size_t trajectory) const;  // (p)
+  /// The equations of each trajectory, where parameters of the system vary; empty: all have the experiment's.
+  const std::vector<std::shared_ptr<const System>>& systems() const;
 
  private:
   friend class DataFile;
@@ -93,6 +106,8 @@ class DataFile {
   const std::string& content() const;
   /// Of the split train; null where there is none.
   const ResolvedRange* training_range() const;
+  /// Of the parameters in the split train; none where there is no such split, or no parameter.
+  std::optional<ResolvedRange> parameter_range() const;
 
  private:
   struct Impl;

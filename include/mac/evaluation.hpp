@@ -43,6 +43,19 @@ struct OutsideShare {
   std::vector<double> variables;  // (d), of the rollouts
 };
 
+/// Errors against a parameter that differs between trajectories.
+struct ParameterMetrics {
+  struct Group {
+    double value = 0;      // of the parameter, or the mean of those that lie near each other
+    bool outside = false;  // of the range of the training data
+    std::size_t trajectories = 0, blow_ups = 0;
+    MeanStd error;  // relative L2 over the whole rollout, mean over variables; blow-ups are in no mean
+  };
+  std::string name;
+  std::optional<Interval> training;  // the range of the training data
+  std::vector<Group> groups;         // in the order of their values
+};
+
 struct SplitMetrics {
   std::size_t trajectories = 0;  // pooled over files, blow-ups included
   std::vector<double> time;
@@ -61,6 +74,7 @@ struct SplitMetrics {
   std::optional<OutsideShare> outside;                 // none where the training data are not known
   std::optional<Statistics> statistics;                // of the split statistics, of others if asked for
   std::optional<Verification> verification;            // where rollouts have several members
+  std::vector<ParameterMetrics> by_parameter = {};     // of each parameter that has several values
 };
 
 /// Free rollouts on validation data and on test data over the same horizon: means over trajectories and

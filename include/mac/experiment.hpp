@@ -5,6 +5,7 @@
 #include <mac/config.hpp>
 #include <mac/random.hpp>
 #include <mac/system.hpp>
+#include <mac/system_family.hpp>
 #include <mac/training_plan.hpp>
 #include <map>
 #include <memory>
@@ -25,6 +26,8 @@ struct SplitPlan {
   /// Trajectory i goes on where trajectory i of this split ended, instead of starting anew.
   std::optional<std::string> continues;
   std::shared_ptr<const InitialCondition> initial;
+  std::optional<ConfigTable> initial_table = std::nullopt;  // what `initial` was read from
+  std::vector<ParameterLaw> laws = {};  // of the system's parameters that vary, in the family's order
 };
 
 struct DataPlan {
@@ -32,6 +35,11 @@ struct DataPlan {
   std::size_t stride = 1;  // solver steps between saved times
   std::uint64_t seed = 0;
   std::vector<SplitPlan> splits;  // in the order train, validation, test, ood
+
+  // Numbers that are no unknowns. Parameters are one a trajectory: those of the system that vary, then what
+  // [data] parameters names. Forcing is one a saved time, as [data] forcing names it.
+  std::vector<std::string> parameters, forcing;
+  std::vector<std::string> input_names() const;  // parameters, then forcing
 
   double closure_step() const { return dt * static_cast<double>(stride); }
 };
@@ -58,6 +66,7 @@ bool is_rolled_out(std::string_view split);
 struct Experiment {
   ConfigTable config;
   std::shared_ptr<const System> system;
+  std::shared_ptr<const SystemFamily> family;  // of the parameters that vary; null where none does
   DataPlan data;
   EvaluationPlan evaluation;
   RolloutPlan rollout;

@@ -19,9 +19,11 @@ enum class Outliers { warn, drop, refuse };
 enum class SplitBy { trajectory, time };
 
 struct ImportPlan {
-  std::vector<std::string> variables;  // arrays or columns of the resolved variables; empty: all that can be
-  std::vector<std::string> closure;    // of the closure; empty: computed
-  std::vector<std::string> names;      // new names of the resolved variables
+  std::vector<std::string> variables;   // arrays or columns of the resolved variables; empty: all that can be
+  std::vector<std::string> closure;     // of the closure; empty: computed
+  std::vector<std::string> forcing;     // series that drive the system, no unknowns
+  std::vector<std::string> parameters;  // numbers that are constant in a trajectory
+  std::vector<std::string> names;       // new names of the resolved variables
   std::vector<std::string> units;
   std::vector<std::string> targets;  // variables whose equations have a closure; empty: all
   std::vector<std::string> axes;     // "trajectory", "time", "variable", or "dimension=role"

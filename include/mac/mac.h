@@ -76,16 +76,17 @@ MAC_API mac_status mac_model_clone(const mac_model* model, mac_model** clone, ma
 MAC_API void mac_model_close(mac_model* model);
 
 /* Queries. A null model answers 0 or "". Text belongs to the model. */
-MAC_API size_t mac_model_inputs(const mac_model* model);  /* resolved variables a column has */
+MAC_API size_t mac_model_inputs(const mac_model* model);  /* numbers a column reads: docs/inputs.md */
 MAC_API size_t mac_model_outputs(const mac_model* model); /* closure components of a column */
 MAC_API size_t mac_model_parameters(const mac_model* model);
 MAC_API mac_precision mac_model_precision(const mac_model* model); /* MAC_FLOAT32 or MAC_FLOAT64 */
 MAC_API const char* mac_model_kind(const mac_model* model);        /* "mamba" or "gru" */
 MAC_API const char* mac_model_system(const mac_model* model);      /* "" where the file does not say */
-/* Names of resolved variables and closure components; "" where the file does not say. */
+/* Names of what a column reads, in the order of y (features of the state, then what comes from outside), and of closure
+ * components; "" where the file does not say. Of a local closure a column is a site, and "X[-1]" its neighbour. */
 MAC_API const char* mac_model_input_name(const mac_model* model, size_t component);
 MAC_API const char* mac_model_output_name(const mac_model* model, size_t component);
-/* The equation, counted from 0, that a closure component is added to: as the file says; else by names, where
+/* The input, counted from 0, to whose equation a closure component is added: as the file says; else by names, where
  * C_x belongs to the equation of x; else in order, where there are as many components as variables. -1 where
  * none of that tells, and for a component that does not exist. */
 MAC_API ptrdiff_t mac_model_closure_target(const mac_model* model, size_t component);

@@ -5,8 +5,10 @@
 //   format_version             "1"
 //   kind, d_in, d_out, d_model, n_blocks, d_state, d_conv, expand; members of an ensemble
 //   system                     "burgers"
-//   input_names, output_names  names of the resolved variables and of the closure's components
-//   closure_targets            the equation, from 0, that each component of the closure is added to
+//   input_names, output_names  what the network reads, in order, and the closure's components
+//   state_inputs, given_inputs, local_of, local_stencil   where that is not all resolved variables: features of the
+//                              state, what comes from outside, lattices and stencil (from, to of each direction)
+//   closure_targets            for each component of the closure the input, from 0, to whose equation it is added
 //   input_mean, input_scale, output_mean, output_scale
 //   input_low, input_high, output_low, output_high   least and largest values in the training data
 //   input_average, input_covariance                  of the training inputs; the latter row by row
@@ -22,6 +24,7 @@
 #include <filesystem>
 #include <mac/hold.hpp>
 #include <mac/network.hpp>
+#include <mac/network_inputs.hpp>
 #include <mac/noise.hpp>
 #include <mac/precision.hpp>
 #include <mac/safetensors.hpp>
@@ -61,7 +64,8 @@ struct Model {
   // What a file without metadata leaves empty.
   std::string system;
   std::vector<std::string> input_names, output_names;
-  std::vector<std::size_t> closure_targets;  // (d_out): component j is added to equation closure_targets[j]
+  NetworkInputs inputs;                      // how they are read of a state
+  std::vector<std::size_t> closure_targets;  // (d_out): component j is added to the equation of this input
   std::optional<TrainingRange> training_range;
   std::optional<double> closure_step;
   std::optional<HeldClosure> held;
@@ -70,7 +74,7 @@ struct Model {
   std::map<std::string, std::string> provenance;  // the experiment's text, the seed, ...
 
   /// Numbers that a state or a caller gives: the network's inputs without noise.
-  std::size_t inputs() const { return shape.d_in - noise.channels; }
+  std::size_t input_size() const { return shape.d_in - noise.channels; }
 
   /// What the network computes in unless one says otherwise: what its file stores.
   Precision precision() const { return dtype == Dtype::f64 ? Precision::float64 : Precision::float32; }
@@ -81,9 +85,9 @@ struct Model {
 Model load_model(const std::filesystem::path& path);
 Model model_from(const Safetensors& file);
 
-/// The equation that each component of the closure is added to: as the model says; else by names, where C_x
-/// belongs to the equation of x; else in order, where there are as many components as variables. Empty where
-/// none of that tells.
+/// The input to whose equation each component of the closure is added: as the model says; else, where it reads all
+/// resolved variables, by names, where C_x belongs to the equation of x; else in order, where there are as many
+/// components as variables. Empty where none of that tells.
 std::vector<std::size_t> find_closure_targets(const Model& model);
 
 /// Writes the file atomically. The parameters are rounded when dtype is F32; `program` is set to this

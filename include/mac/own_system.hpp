@@ -11,6 +11,7 @@
 //     void sample(mac::RandomStream& random, std::span<double> z) const;  // a random initial state
 //   };
 //
+// and, where resolved variables lie on a lattice, std::vector<mac::Lattice> lattices() const, which local closures need;
 // then mac::register_system<MyEquations>("my_name"): experiments with [system] name = "my_name" are
 // generated, trained and rolled out like any other. The closure is what its name says, C = R(z) - R^(y) in
 // the equations of closure_targets(). A system whose resolved variables are not components of z derives from
@@ -59,6 +60,12 @@ class OwnSystem final : public System {
   const std::vector<std::string>& resolved_names() const override { return resolved_names_; }
   const std::vector<std::string>& closure_names() const override { return closure_names_; }
   std::span<const std::size_t> closure_targets() const override { return closure_targets_; }
+  std::vector<Lattice> lattices() const override {
+    if constexpr (requires { equations_.lattices(); })
+      return equations_.lattices();
+    else
+      return {};
+  }
 
   void reduced_rhs(const double* y, double* dydt) const override { equations_.reduced_rhs(y, dydt); }
   void reduced_rhs_vjp(const double* y, const double* adjoint, double* grad_y) const override {

@@ -36,6 +36,7 @@ MAC_PLUGIN_EXPORT int mac_plugin_version(void);
  *   random = 2                      # numbers that mac_sample takes
  *   warmup_steps = 0
  *   time_unit = "1"
+ *   lattices = { u = { edges = "periodic" } }   # u1, u2, ... lie on a ring (docs/inputs.md); default: none
  */
 MAC_PLUGIN_EXPORT const char* mac_plugin_system(void);
 

@@ -24,7 +24,13 @@ enum class Purpose : std::uint32_t {
   augmentation = 19,
   stochastic_closure = 20,
   diagnosis = 21,
-  training_noise = 22,
+  sites = 22,
+  training_noise = 23,
+  train_parameters = 32,  // of each split's trajectories, in the order of their data
+  validation_parameters = 33,
+  test_parameters = 34,
+  ood_parameters = 35,
+  statistics_parameters = 36,
 };
 
 class RandomStream {

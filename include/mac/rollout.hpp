@@ -32,7 +32,10 @@ struct GroupStep {
   HeldClosure held;
   std::size_t count;
   const double* closure;
-  const double* previous;  // null in the first step
+  const double* previous;                                       // null in the first step
+  std::span<const std::shared_ptr<const System>> systems = {};  // of each trajectory, where parameters vary
+
+  const System& system_of(std::size_t i) const { return systems.empty() ? system : *systems[i]; }
 };
 
 /// The closure of a group of trajectories that advance together; owns their memory. No trajectory may depend
@@ -98,10 +101,11 @@ std::unique_ptr<ClosureModel> make_exact(HeldClosure held);
 
 /// A network in tandem with the reduced equations; its memory is one recurrent state per trajectory. `name`
 /// is the model's name in files and tables. It computes in the precision of its file, unless another is
-/// given.
+/// given. `system` is whose states it reads: a model that reads all resolved variables does without.
 std::unique_ptr<ClosureModel> make_network_closure(const Model& model, const std::string& name,
                                                    HeldClosure held,
-                                                   std::optional<Precision> precision = std::nullopt);
+                                                   std::optional<Precision> precision = std::nullopt,
+                                                   std::shared_ptr<const System> system = nullptr);
 /// The same on the CUDA device in float32, network and reduced equations in one kernel; within rounding of
 /// the CPU's. Throws Error without a device, UsageError for the hold stage.
 std::unique_ptr<ClosureModel> make_device_network_closure(const Model& model, const std::string& name,
@@ -122,6 +126,7 @@ struct RolloutOptions {
   std::uint64_t seed = 0;       // of a stochastic model's noise
   bool noise = true;            // false: a stochastic model runs without
   std::size_t validation = 0;   // the first so many of the split validation, for the file's validation_error
+  std::optional<ResolvedRange> parameter_range = std::nullopt;  // the model's; default: that of the data
 };
 
 /// Several runs from each state of a split: rows (n_traj, members).
@@ -157,6 +162,7 @@ struct RolloutSplit {
   std::vector<double> resolved, true_resolved;  // (n_traj, n_time, d)
   std::vector<double> closure, true_closure;    // (n_traj, n_time, c)
   std::vector<double> blow_up_time;             // (n_traj)
+  std::vector<double> parameters;               // (n_traj, p), of the experiment's data.parameters
   std::vector<double> memory;                   // (n_traj, memory_size) after the last time
   std::optional<std::size_t> memory_size;       // none: cannot be continued
   MemberRuns members;
@@ -173,6 +179,7 @@ struct RolloutFile {
   std::optional<Precision> precision = std::nullopt;       // of a network; none where the file does not say
   std::optional<std::uint64_t> noise_seed = std::nullopt;  // of a stochastic model that ran with its noise
   std::optional<ResolvedRange> training_range = std::nullopt;
+  std::optional<ResolvedRange> parameter_range = std::nullopt;  // of the split train; none: none vary
   std::optional<ValidationError> validation = std::nullopt;
 
   /// The whole file, its truth from the data file that it refers to: where the file says, or beside it under

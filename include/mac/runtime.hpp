@@ -16,6 +16,7 @@
 #include <mac/mac.h>
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
@@ -87,6 +88,29 @@ struct Normalisation {
   std::vector<double> output_mean, output_scale;  // (outputs)
 };
 
+/// What happens to numbers outside of a range (mac/mac.h): inputs are counted or clipped, closures any of the four.
+enum class Limit {
+  count = MAC_LIMIT_COUNT,
+  clip = MAC_LIMIT_CLIP,
+  scale = MAC_LIMIT_SCALE,
+  fade = MAC_LIMIT_FADE
+};
+
+/// Least and largest value of every variable.
+struct Range {
+  std::vector<double> input_low, input_high;    // (inputs)
+  std::vector<double> output_low, output_high;  // (outputs)
+};
+
+struct Limits {
+  Limit inputs = Limit::count, closure = Limit::count;
+  double margin = 0;  // share of a range's width by which it is widened on either side
+  double fade = 1;    // widths outside at which a fading closure is all fallback
+  std::optional<Range> range = std::nullopt;  // that of the training data where none is given
+};
+
+using Diagnostics = mac_diagnostics;
+
 class State;
 
 /// A closure network; immutable, shared by any number of threads. Copies share the weights. An object that
@@ -157,6 +181,16 @@ class Model {
     return n;
   }
 
+  /// That of the training data, where the file says.
+  std::optional<Range> training_range() const {
+    if (!mac_model_has_training_range(get())) return std::nullopt;
+    Range r{std::vector<double>(inputs()), std::vector<double>(inputs()), std::vector<double>(outputs()),
+            std::vector<double>(outputs())};
+    detail::call(mac_model_training_range, get(), r.input_low.data(), r.input_high.data(),
+                 r.output_low.data(), r.output_high.data());
+    return r;
+  }
+
   /// The memory of `columns` columns, at rest.
   State state(std::size_t columns = 1) const;
 
@@ -213,6 +247,24 @@ class State {
     detail::call(mac_step_strided_float, get(), y, y_stride.component, y_stride.column, closure,
                  closure_stride.component, closure_stride.column);
   }
+  /// Columns on a grid, and a pointer for each variable: that of the column at (a, b, c) lies
+  /// a*strides[0] + b*strides[1] + c*strides[2] elements further.
+  void step_fields(const std::array<std::size_t, 3>& extents, std::span<const double* const> y,
+                   const std::array<std::ptrdiff_t, 3>& y_strides, std::span<double* const> closure,
+                   const std::array<std::ptrdiff_t, 3>& closure_strides) {
+    detail::expect_size("the list of fields y", y.size(), inputs_);
+    detail::expect_size("the list of fields closure", closure.size(), outputs_);
+    detail::call(mac_step_fields, get(), extents.data(), y.data(), y_strides.data(), closure.data(),
+                 closure_strides.data());
+  }
+  void step_fields(const std::array<std::size_t, 3>& extents, std::span<const float* const> y,
+                   const std::array<std::ptrdiff_t, 3>& y_strides, std::span<float* const> closure,
+                   const std::array<std::ptrdiff_t, 3>& closure_strides) {
+    detail::expect_size("the list of fields y", y.size(), inputs_);
+    detail::expect_size("the list of fields closure", closure.size(), outputs_);
+    detail::call(mac_step_fields_float, get(), extents.data(), y.data(), y_strides.data(), closure.data(),
+                 closure_strides.data());
+  }
 
   /// The closure (columns, outputs) at a fraction of the step that the last step() opened.
   void closure_at(Hold hold, double fraction, std::span<double> closure) const {
@@ -267,6 +319,58 @@ class State {
     detail::expect_size("the list of columns", to.size(), from.size());
     detail::call(mac_state_copy_columns, static_cast<const mac_state*>(other.get()), from.data(), get(),
                  to.data(), to.size());
+  }
+
+  // Columns that rest cost nothing, keep everything, and their places in the arrays of a step are not touched.
+
+  /// Columns that take part in steps until they are chosen anew: those listed, in ascending order.
+  void set_active(std::span<const std::size_t> columns) {
+    detail::call(mac_state_set_active, get(), columns.data(), columns.size());
+  }
+  /// Those whose number in the mask, (columns), is not 0.
+  void set_mask(std::span<const unsigned char> mask) {
+    detail::expect_size("the mask", mask.size(), columns());
+    detail::call(mac_state_set_mask, get(), mask.data());
+  }
+  void set_all_active() {
+    detail::call(mac_state_set_mask, get(), static_cast<const unsigned char*>(nullptr));
+  }
+  std::size_t active() const { return mac_state_active(get()); }
+
+  // Guards: what leaves a range is counted, and clipped, scaled back or faded where asked to.
+
+  void set_limits(const Limits& limits) {
+    mac_limits c{static_cast<int>(limits.inputs),
+                 static_cast<int>(limits.closure),
+                 limits.margin,
+                 limits.fade,
+                 nullptr,
+                 nullptr,
+                 nullptr,
+                 nullptr};
+    if (limits.range) {
+      detail::expect_size("input_low", limits.range->input_low.size(), inputs_);
+      detail::expect_size("input_high", limits.range->input_high.size(), inputs_);
+      detail::expect_size("output_low", limits.range->output_low.size(), outputs_);
+      detail::expect_size("output_high", limits.range->output_high.size(), outputs_);
+      c.input_low = limits.range->input_low.data();
+      c.input_high = limits.range->input_high.data();
+      c.output_low = limits.range->output_low.data();
+      c.output_high = limits.range->output_high.data();
+    }
+    detail::call(mac_state_set_limits, get(), static_cast<const mac_limits*>(&c));
+  }
+  void clear_limits() { detail::call(mac_state_set_limits, get(), static_cast<const mac_limits*>(nullptr)); }
+  /// What a fading closure fades to, (columns, outputs); at first zero.
+  void set_fallback(std::span<const double> fallback) {
+    detail::expect_size("fallback", fallback.size(), columns() * outputs_);
+    detail::call(mac_state_set_fallback, get(), fallback.data());
+  }
+  /// What happened to a column since its limits were set.
+  Diagnostics diagnostics(std::size_t column) const {
+    Diagnostics of{};
+    detail::call(mac_state_diagnostics, static_cast<const mac_state*>(get()), column, &of);
+    return of;
   }
 
   // Derivatives of a step (mac/mac.h). Memories are (columns, memory_size) and are replaced in place; other

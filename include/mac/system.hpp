@@ -70,6 +70,23 @@ struct Symmetry {
   Kind kind;
 };
 
+/// Resolved variables that lie side by side, one for each site of a lattice of one, two or three directions. A local
+/// closure (mac/network_inputs.hpp) reads a site and its neighbours.
+struct Lattice {
+  /// What a site beyond the end of a direction is: the ring goes on; the nearest site's value; zero; the value of the
+  /// site as far on this side of the end.
+  enum class Edge { periodic, nearest, zero, mirror };
+
+  std::string name;                     // "X"
+  std::vector<std::size_t> extents;     // sites along each direction
+  std::vector<Edge> edges;              // of each direction
+  std::vector<std::size_t> variables;   // (sites): the resolved variable at each, the last direction fastest
+  std::vector<std::string> length_keys; // keys of [system] that say how long it is, and nothing else
+
+  std::size_t sites() const { return variables.size(); }
+  bool operator==(const Lattice&) const = default;
+};
+
 /// Numbers that a system worked out for itself when it was first used, by name. Files keep them, so that what
 /// is read back is the same system on every machine.
 using SystemConstants = std::map<std::string, std::vector<double>>;
@@ -86,6 +103,7 @@ class System {
   /// closure component j is added to resolved equation closure_targets()[j].
   virtual std::span<const std::size_t> closure_targets() const = 0;
   virtual std::vector<Symmetry> symmetries() const { return {}; }
+  virtual std::vector<Lattice> lattices() const { return {}; }
   virtual std::string_view time_unit() const { return "1"; }  // "s", or "1" for dimensionless equations
   /// Number of Fourier modes if the resolved variables are phi_1..phi_M psi_1..psi_M of a real field on
   /// [0, 2 pi); 0 if there is no such field. Then ||u||^2 = 4 pi sum |theta_k|^2, and the full state is
@@ -140,6 +158,7 @@ struct SystemDescription {
   std::string time_unit = "1";
   std::size_t fourier_modes = 0;
   SystemConstants constants;
+  std::vector<Lattice> lattices = {};
 };
 SystemDescription describe(const System& system);
 

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <mac/hold.hpp>
 #include <mac/network.hpp>
+#include <mac/network_inputs.hpp>
 #include <mac/noise.hpp>
 #include <mac/precision.hpp>
 #include <memory>
@@ -42,8 +43,8 @@ enum class Scaling { max_abs, mean_std, per_mode };
 enum class LossWeights { none, effect, relative };
 
 /// How a gradient becomes a step: AdamW, or SOAP, which takes Adam's step in the eigenbases of the gradients'
-/// covariances.
-enum class OptimiserKind { adamw, soap };
+/// covariances; or L-BFGS, quasi-Newton steps with a line search on one batch that stays the same.
+enum class OptimiserKind { adamw, soap, lbfgs };
 
 /// Which weights become the model: those with the least validation loss, those with the least error of a free
 /// rollout over validation data, or the last.
@@ -73,6 +74,7 @@ struct StagePlan {
   double noise_to = 0.8;    // ... and ends
   bool augmentation = false;
   std::size_t window = 0;  // length of the sequences; 0: whole trajectories
+  std::size_t sites = 0;   // of a local network, drawn for each sample of a closure loss; 0: all
   double horizon = 0;      // only times up to here are used; 0: all
 };
 
@@ -105,6 +107,7 @@ struct TrainingPlan {
 /// A closure network and its training.
 struct NetworkPlan {
   NetworkShape shape;  // its last inputs are the noise
+  NetworkInputs inputs;
   NoiseInputs noise;
   TrainingPlan training;
 };

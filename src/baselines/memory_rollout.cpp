@@ -116,9 +116,9 @@ class MemoryGroup final : public ClosureGroup {
       std::copy_n(y, count_ * d_, end_.begin());
       for (std::size_t s = 0; s < steps_.per_saved; ++s) {
         if (s > 0) record(end_.data());
-        heun_step(step.system);
+        heun_step(step);
       }
-      if (steps_.saved_per > 1) finish_slopes(step.system);
+      if (steps_.saved_per > 1) finish_slopes(step);
     }
     interpolate(within + 1, y);
   }
@@ -190,7 +190,7 @@ class MemoryGroup final : public ClosureGroup {
   }
 
   /// One step of end_ from t_m to t_{m+1}, after record(end_); start_ keeps where it came from.
-  void heun_step(const System& system) {
+  void heun_step(const GroupStep& step) {
     if (m_ + 1 >= kernel_.times)
       throw UsageError(
           "the memory kernel reaches only to t = {:g}; for a longer rollout compute it with a longer horizon",
@@ -201,6 +201,7 @@ class MemoryGroup final : public ClosureGroup {
       const double* y = start_.data() + i * d_;
       double *k1 = start_rate_.data() + i * d_, *k2 = end_rate_.data() + i * d_;
       double* predicted = stage_.data() + i * d_;
+      const System& system = step.system_of(i);
       system.reduced_rhs(y, k1);
       for (std::size_t l = 0; l < d_; ++l) {
         k1[l] += memory_[i * d_ + l];
@@ -216,13 +217,13 @@ class MemoryGroup final : public ClosureGroup {
   }
 
   /// end_rate_ and end_memory_ at the corrected end of the step.
-  void finish_slopes(const System& system) {
+  void finish_slopes(const GroupStep& step) {
     for (std::size_t i = 0; i < count_; ++i) {
       const double* y = end_.data() + i * d_;
       double *rate = end_rate_.data() + i * d_, *memory = end_memory_.data() + i * d_;
       evaluate_basis(y);
       close_integral(i, memory);
-      system.reduced_rhs(y, rate);
+      step.system_of(i).reduced_rhs(y, rate);
       for (std::size_t l = 0; l < d_; ++l) rate[l] += memory[l];
     }
   }

@@ -41,6 +41,8 @@ const std::vector<ImportKey>& import_keys() {
       {"units", list, "UNITS", "Units of the variables (default: as the files say)"},
       {"time-unit", text, "UNIT", "Unit of the time (default: as the files say)"},
       {"closure", list, "NAMES", "Arrays or columns of the closure (default: computed by differences)"},
+      {"forcing", list, "NAMES", "Arrays or columns of series that drive the system: inputs, no unknowns"},
+      {"parameters", list, "NAMES", "Arrays or columns of numbers that are constant in each trajectory"},
       {"targets", list, "NAMES", "Variables whose equations have a closure (default: all)"},
       {"system", text, "EXPERIMENT",
        "Experiment whose [system] has the reduced equations (default: none, dy/dt = 0 + closure)"},

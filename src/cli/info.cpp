@@ -64,7 +64,7 @@ Description describe_model(const Safetensors& file) {
   Description d;
   d.rows = {{"type", "closure network"},
             {"kind", std::string(to_string(shape.kind))},
-            {"inputs", std::to_string(model.inputs())},
+            {"inputs", std::to_string(model.input_size())},
             {"outputs", std::to_string(shape.d_out)},
             {"blocks", fmt::format("{} of {} channels", shape.n_blocks, shape.d_model)}};
   if (const NoiseInputs& noise = model.noise; noise.channels > 0)
@@ -83,8 +83,17 @@ Description describe_model(const Safetensors& file) {
   if (model.held)
     add("coupling",
         fmt::format("hold {}, target {}", to_string(model.held->hold), to_string(model.held->target)));
+  if (model.inputs.is_local()) {
+    std::vector<std::string> offsets;
+    for (const StencilRange& range : model.inputs.stencil)
+      offsets.push_back(fmt::format("{} to {}", range.from, range.to));
+    add("local", fmt::format("one network for each site of {}, neighbours {}", fmt::join(model.inputs.of, " and "),
+                             fmt::join(offsets, ", ")));
+  }
+  if (!model.inputs.is_plain()) add("reads", fmt::format("{}", fmt::join(model.input_names, ", ")));
   if (!model.closure_targets.empty())
-    add("added to equations", fmt::format("{} (from 0)", fmt::join(model.closure_targets, " ")));
+    add(model.inputs.is_plain() ? "added to equations" : "added to the equations of inputs",
+        fmt::format("{} (from 0)", fmt::join(model.closure_targets, " ")));
   add("recipe", model.recipe);
   add("written by", model.program);
 
@@ -113,6 +122,8 @@ Description describe_model(const Safetensors& file) {
             {"input_names", model.input_names},
             {"output_names", model.output_names},
             {"closure_targets", model.closure_targets},
+            {"local_of", model.inputs.of},
+            {"given_inputs", model.inputs.given},
             {"normalisation",
              {{"input_mean", n.input_mean},
               {"input_scale", n.input_scale},

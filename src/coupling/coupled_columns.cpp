@@ -4,8 +4,20 @@
 
 namespace mac {
 
-CoupledColumns::CoupledColumns(const System& system, double dt, HeldClosure held, std::size_t count)
-    : system_(system), dt_(dt), held_(held), count_(count), room_(count * system.resolved_size()) {}
+CoupledColumns::CoupledColumns(const System& system, double dt, HeldClosure held, std::size_t count,
+                               std::span<const std::shared_ptr<const System>> systems)
+    : system_(system),
+      dt_(dt),
+      held_(held),
+      count_(count),
+      systems_(systems),
+      room_(count * system.resolved_size()) {}
+
+void CoupledColumns::rates(const double* y, double* dydt) const {
+  if (systems_.empty()) return system_.reduced_rhs_columns(count_, y, dydt);
+  const std::size_t d = system_.resolved_size();
+  for (std::size_t i = 0; i < count_; ++i) systems_[i]->reduced_rhs(y + i * d, dydt + i * d);
+}
 
 double CoupledColumns::share(bool has_previous, std::size_t stage) const {
   return held_rk4::share(held_, has_previous, held_rk4::a(stage));
@@ -15,9 +27,7 @@ void CoupledColumns::compute_stages(const double* closure, const double* previou
   const auto targets = system_.closure_targets();
   held_rk4::compute_stages(
       {count_, system_.resolved_size(), targets.size(), targets.data()}, dt_, y, room_,
-      [&](std::size_t, const double* state, double* rate) {
-        system_.reduced_rhs_columns(count_, state, rate);
-      },
+      [&](std::size_t, const double* state, double* rate) { rates(state, rate); },
       [&](std::size_t i, const double*) {
         return held_rk4::StageClosure{closure, previous, share(previous != nullptr, i)};
       });
@@ -40,7 +50,9 @@ void CoupledColumns::adjoint(const double* closure, const double* previous, cons
       {count_, d, targets.size(), targets.data()}, dt_, room_,
       [&](std::size_t i) { return share(previous != nullptr, i); },
       [&](const double* state, const double* d_rate, double* d_stage) {
-        system_.reduced_rhs_vjp_columns(count_, state, d_rate, d_stage);
+        if (systems_.empty()) return system_.reduced_rhs_vjp_columns(count_, state, d_rate, d_stage);
+        for (std::size_t i = 0; i < count_; ++i)
+          systems_[i]->reduced_rhs_vjp(state + i * d, d_rate + i * d, d_stage + i * d);
       },
       d_next, d_rate_.data(), d_stage_.data(), d_y, d_closure, d_previous);
 }

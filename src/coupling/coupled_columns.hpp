@@ -4,13 +4,17 @@
 
 #include <mac/coupling.hpp>
 #include <mac/held_rk4.hpp>
+#include <memory>
+#include <span>
 #include <vector>
 
 namespace mac {
 
 class CoupledColumns {
  public:
-  CoupledColumns(const System& system, double dt, HeldClosure held, std::size_t count);
+  /// `systems`: the equations of each, where they are not all the same; outlives this.
+  CoupledColumns(const System& system, double dt, HeldClosure held, std::size_t count,
+                 std::span<const std::shared_ptr<const System>> systems = {});
 
   /// Advances y (count, d) by dt; closure and previous (count, c), previous null in the first step.
   void step(const double* closure, const double* previous, double* y);
@@ -31,12 +35,14 @@ class CoupledColumns {
   };
 
   double share(bool has_previous, std::size_t stage) const;
+  void rates(const double* y, double* dydt) const;  // (count, d)
   void compute_stages(const double* closure, const double* previous, const double* y);
 
   const System& system_;
   double dt_;
   HeldClosure held_;
   std::size_t count_;
+  std::span<const std::shared_ptr<const System>> systems_;
   Room room_;
   std::vector<double> d_rate_, d_stage_;  // (count, d)
 };

@@ -2,12 +2,16 @@
 // units. Rollouts, validation and the runtime predict with it.
 //
 //   closure = to_physical(network(to_network(y), memory))
+//
+// NetworkTrajectories is the same for trajectories of a system, of which each has as many columns as its input map has
+// sites.
 #pragma once
 
 #include <cmath>
 #include <mac/network.hpp>
 #include <vector>
 
+#include "coupling/input_map.hpp"
 #include "network/cpu/aligned.hpp"
 #include "network/normaliser.hpp"
 
@@ -95,6 +99,46 @@ class NetworkColumns {
   std::size_t columns_;
   std::vector<T> x_, c_;  // (columns, d_in), (columns, outputs), normalised
   cpu::AlignedArray<T> scratch_;
+};
+
+/// `map` outlives it as well. A trajectory's memory is that of its sites, one after the other.
+template <class T>
+class NetworkTrajectories {
+ public:
+  NetworkTrajectories(const StepEngine<T>& engine, const Normalisers& normalisers, const InputMap& map,
+                      std::size_t trajectories)
+      : map_(map),
+        trajectories_(trajectories),
+        closures_(map.sites() * map.outputs()),
+        columns_(engine, normalisers, trajectories * map.sites()),
+        rows_(map.is_plain() ? 0 : columns_.columns() * columns_.inputs()) {}
+
+  std::size_t trajectories() const { return trajectories_; }
+  std::size_t columns() const { return columns_.columns(); }
+  void set_noise(const std::vector<double>& noise) { columns_.set_noise(noise); }
+
+  /// y (trajectories, d), e (trajectories, given) -> closure (trajectories, c); memory (columns, state_size)
+  /// goes one step on.
+  void predict(const double* y, std::size_t d, const double* e, double* closure, T* memory) {
+    if (map_.is_plain()) return columns_.predict(y, closure, memory);
+    const std::size_t inputs = columns_.inputs(), sites = map_.sites();
+    for (std::size_t i = 0; i < trajectories_; ++i)
+      map_.read(y + i * d, e ? e + i * map_.given_size() : nullptr,
+                [&](std::size_t site, std::size_t f, double value) {
+                  rows_[(i * sites + site) * inputs + f] = value;
+                });
+    columns_.take(rows(static_cast<const double*>(rows_.data()), inputs));
+    columns_.step(memory);
+    columns_.give([&](std::size_t j, std::size_t column, double value) {
+      closure[column / sites * closures_ + map_.closure(column % sites, j)] = value;
+    });
+  }
+
+ private:
+  const InputMap& map_;
+  std::size_t trajectories_, closures_;
+  NetworkColumns<T> columns_;
+  std::vector<double> rows_;  // (columns, inputs)
 };
 
 }  // namespace mac

@@ -2,6 +2,7 @@
 #include <limits>
 #include <mac/data.hpp>
 #include <mac/error.hpp>
+#include <optional>
 
 #include "data/provenance.hpp"
 #include "data/split_group.hpp"
@@ -16,6 +17,10 @@ struct DataSplit::Impl {
   std::vector<std::string> labels;
   h5::Dataset resolved, closure, closure_mean;
   bool masked = false;
+  std::vector<std::string> parameter_names = {}, input_names = {};
+  std::vector<double> parameters = {};                // (n, p)
+  std::optional<h5::Dataset> forcing = std::nullopt;  // none: no forcing
+  std::vector<std::shared_ptr<const System>> systems = {};
 };
 
 DataSplit::DataSplit(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
@@ -57,6 +62,30 @@ void DataSplit::read_closure(std::size_t trajectory, std::size_t first, std::siz
 void DataSplit::read_closure_mean(std::size_t trajectory, std::size_t first, std::size_t count,
                                   double* out) const {
   read_block(impl_->closure_mean, trajectory, first, count, out);
+}
+
+const std::vector<std::string>& DataSplit::input_names() const { return impl_->input_names; }
+const std::vector<std::string>& DataSplit::parameter_names() const { return impl_->parameter_names; }
+const std::vector<std::shared_ptr<const System>>& DataSplit::systems() const { return impl_->systems; }
+
+std::span<const double> DataSplit::parameters(std::size_t trajectory) const {
+  const std::size_t p = impl_->parameter_names.size();
+  if (trajectory >= trajectories())
+    throw Error("data: trajectory {} is outside {}", trajectory, trajectories());
+  return std::span(impl_->parameters).subspan(trajectory * p, p);
+}
+
+void DataSplit::read_inputs(std::size_t trajectory, std::size_t first, std::size_t count, double* out) const {
+  const std::span<const double> constants = parameters(trajectory);
+  if (first > times() || count > times() - first)
+    throw Error("data: times {} to {} are outside {}", first, first + count, times());
+  const std::size_t e = input_names().size(), p = constants.size(), f = e - p;
+  std::vector<double> series(count * f);
+  if (impl_->forcing) read_block(*impl_->forcing, trajectory, first, count, series.data());
+  for (std::size_t t = 0; t < count; ++t) {
+    std::copy(constants.begin(), constants.end(), out + t * e);
+    std::copy_n(series.data() + t * f, f, out + t * e + p);
+  }
 }
 
 struct DataFile::Impl {
@@ -110,6 +139,18 @@ DataSplit DataFile::split(const std::string& name) const {
                           open_series(file, name, "closure", {n, times, system.closure_size()}),
                           open_series(file, name, "closure_mean", {n, times - 1, system.closure_size()})});
   split->masked = file.has_attribute(fmt::format("/{}/closure", name), masked_attribute);
+  const Experiment& experiment = impl_->experiment;
+  split->parameter_names = experiment.data.parameters;
+  split->input_names = experiment.data.input_names();
+  if (!experiment.data.forcing.empty())
+    split->forcing = open_series(file, name, "inputs", {n, times, experiment.data.forcing.size()});
+  if (const std::size_t p = experiment.data.parameters.size(); p > 0) {
+    split->parameters = open_series(file, name, "parameters", {n, p}).read_all();
+    // Those of the system come first.
+    for (std::size_t i = 0; experiment.family && i < n; ++i)
+      split->systems.push_back(experiment.family->at(
+          std::span(split->parameters).subspan(i * p, experiment.family->names().size())));
+  }
   return DataSplit(std::move(split));
 }
 
@@ -138,12 +179,32 @@ const ResolvedRange* DataFile::training_range() const {
   return &*impl_->training_range;
 }
 
+std::optional<ResolvedRange> DataFile::parameter_range() const {
+  if (!has("train") || impl_->experiment.data.parameters.empty()) return std::nullopt;
+  const DataSplit train = split("train");
+  const auto first = train.parameters(0);
+  ResolvedRange range{{first.begin(), first.end()}, {first.begin(), first.end()}};
+  for (std::size_t i = 1; i < train.trajectories(); ++i)
+    for (std::size_t k = 0; k < first.size(); ++k) {
+      range.low[k] = std::min(range.low[k], train.parameters(i)[k]);
+      range.high[k] = std::max(range.high[k], train.parameters(i)[k]);
+    }
+  return range;
+}
+
 void check_data(const Experiment& experiment, const DataFile& data) {
   check_same_system(data.path(), data.experiment(), experiment.config.file(), experiment);
   const double made = data.experiment().data.closure_step(), described = experiment.data.closure_step();
   if (made != described)
     throw UsageError("{}: has a closure step (dt * stride) of {}, in {} it is {}", data.path(), made,
                      experiment.config.file(), described);
+  const auto names = [](const Experiment& of) {
+    const std::vector<std::string> all = of.data.input_names();
+    return all.empty() ? "none" : fmt::format("{}", fmt::join(all, ", "));
+  };
+  if (names(data.experiment()) != names(experiment))
+    throw UsageError("{}: has the inputs {}, in {} they are {}", data.path(), names(data.experiment()),
+                     experiment.config.file(), names(experiment));
 }
 
 }  // namespace mac

@@ -28,15 +28,42 @@ bool all_finite(std::span<const double> values) {
   return std::all_of(values.begin(), values.end(), [](double value) { return std::isfinite(value); });
 }
 
+/// What each trajectory of a split is about, where parameters vary.
+struct Varied {
+  std::vector<std::vector<double>> parameters;
+  std::vector<std::shared_ptr<const System>> systems;
+  std::vector<std::shared_ptr<const InitialCondition>> initial;  // a system's own: it may depend on them
+};
+
+/// Worked out before threads share the work: reading the experiment is not for several at once.
+Varied vary(const Experiment& experiment, const SplitPlan& split) {
+  Varied varied;
+  if (!experiment.family) return varied;
+  const SplitPlan* drawn = &split;
+  while (drawn->continues)
+    drawn = &*std::ranges::find(experiment.data.splits, *drawn->continues, &SplitPlan::name);
+  std::map<const System*, std::shared_ptr<const InitialCondition>> initial;
+  for (std::size_t i = 0; i < split.trajectories; ++i) {
+    varied.parameters.push_back(draw_parameters(drawn->laws, experiment.data.seed, drawn->purpose, i));
+    varied.systems.push_back(experiment.family->at(varied.parameters.back()));
+    if (split.continues) continue;
+    auto& own = initial[varied.systems.back().get()];
+    if (!own)
+      own = varied.systems.back()->initial_condition(split.initial_table ? &*split.initial_table : nullptr);
+    varied.initial.push_back(own);
+  }
+  return varied;
+}
+
 /// Puts the solver at the first saved time of trajectory `index`.
-void start(FullSolver& solver, const System& system, const SplitPlan& split, std::uint64_t seed,
-           std::size_t index, const FinalStates* parent) {
+void start(FullSolver& solver, const System& system, const SplitPlan& split, const InitialCondition* initial,
+           std::uint64_t seed, std::size_t index, const FinalStates* parent) {
   if (split.continues) {
     solver.start(parent->at(index));
     return;
   }
   RandomStream random(seed, split.purpose, static_cast<std::uint32_t>(index));
-  start_trajectory(system, *split.initial, index, random, solver);
+  start_trajectory(system, *initial, index, random, solver);
 }
 
 Trajectory simulate(FullSolver& solver, const SplitPlan& split, const DataPlan& data, const System& system,
@@ -66,7 +93,7 @@ Trajectory simulate(FullSolver& solver, const SplitPlan& split, const DataPlan& 
 FinalStates generate_split(const Experiment& experiment, const SplitPlan& split, SplitWriter writer,
                            const FinalStates* parent, bool keep_final_states, int threads,
                            Progress& progress) {
-  const System& system = *experiment.system;
+  const Varied varied = vary(experiment, split);
   FinalStates final_states(keep_final_states ? split.trajectories : 0);
   std::vector<std::unique_ptr<FullSolver>> solvers(static_cast<std::size_t>(threads));
   // Written in order: the file's bytes don't depend on which thread finishes first.
@@ -74,8 +101,11 @@ FinalStates generate_split(const Experiment& experiment, const SplitPlan& split,
       split.trajectories, threads,
       [&](std::size_t worker, std::size_t index) {
         std::unique_ptr<FullSolver>& solver = solvers[worker];
-        if (!solver) solver = system.make_solver(experiment.data.dt);
-        start(*solver, system, split, experiment.data.seed, index, parent);
+        const System& system = varied.systems.empty() ? *experiment.system : *varied.systems[index];
+        if (!solver || !varied.systems.empty()) solver = system.make_solver(experiment.data.dt);
+        start(*solver, system, split,
+              varied.initial.empty() ? split.initial.get() : varied.initial[index].get(),
+              experiment.data.seed, index, parent);
         Trajectory trajectory = simulate(*solver, split, experiment.data, system, index);
         if (keep_final_states) final_states[index].assign(solver->state().begin(), solver->state().end());
         return trajectory;
@@ -83,9 +113,21 @@ FinalStates generate_split(const Experiment& experiment, const SplitPlan& split,
       [&](std::size_t index, const Trajectory& trajectory) {
         writer.write(index, trajectory.resolved.data(), trajectory.closure.data(),
                      trajectory.closure_mean.data());
+        if (!varied.parameters.empty()) writer.write_inputs(index, varied.parameters[index].data(), nullptr);
         progress.advance();
       });
   return final_states;
+}
+
+void refuse_recorded_inputs(const Experiment& experiment) {
+  const DataPlan& data = experiment.data;
+  const std::size_t of_system = experiment.family ? experiment.family->names().size() : 0;
+  if (data.input_names().size() == of_system) return;
+  const bool parameters = data.parameters.size() > of_system;
+  experiment.config.table("data").fail(
+      parameters ? "parameters" : "forcing",
+      "names what comes with recorded data (mac import, mac.write_data): mac generate cannot make it; a "
+      "parameter of the system varies by { uniform = [low, high] } in [system]");
 }
 
 }  // namespace
@@ -96,6 +138,7 @@ void generate(const Experiment& experiment, const std::string& path, const Gener
   std::size_t total = 0;
   for (const SplitPlan& split : data.splits) total += split.trajectories;
 
+  refuse_recorded_inputs(experiment);
   check_output(path, {experiment.config.source()});
   const OutputLock lock(path);
   AtomicFile target(path);

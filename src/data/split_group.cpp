@@ -32,6 +32,13 @@ h5::Dataset create_series(h5::File& file, const std::string& name, const std::st
   return series;
 }
 
+h5::Dataset create_parameters(h5::File& file, const std::string& name, std::size_t trajectories,
+                              const std::vector<std::string>& parameters) {
+  h5::Dataset numbers = file.create_dataset("/" + name + "/parameters", {trajectories, parameters.size()});
+  numbers.set_attribute("variables", parameters);
+  return numbers;
+}
+
 h5::Dataset open_series(const h5::File& file, const std::string& name, const std::string& dataset,
                         const std::vector<std::size_t>& expected) {
   h5::Dataset series = file.dataset(fmt::format("/{}/{}", name, dataset));

@@ -20,6 +20,10 @@ h5::Dataset create_series(h5::File& file, const std::string& name, const std::st
                           std::size_t trajectories, std::size_t times,
                           const std::vector<std::string>& variables);
 
+/// "/name/parameters" (trajectories, parameters).
+h5::Dataset create_parameters(h5::File& file, const std::string& name, std::size_t trajectories,
+                              const std::vector<std::string>& parameters);
+
 /// "/name/dataset"; Error naming both shapes if it has another than expected.
 h5::Dataset open_series(const h5::File& file, const std::string& name, const std::string& dataset,
                         const std::vector<std::size_t>& expected);

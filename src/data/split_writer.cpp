@@ -33,12 +33,22 @@ SplitWriter::SplitWriter(h5::File& file, const SplitPlan& split, const DataPlan&
     : times_(split.intervals + 1),
       d_(system.resolved_size()),
       c_(system.closure_size()),
+      p_(data.parameters.size()),
+      f_(data.forcing.size()),
       resolved_(create_series(create_group(file, split, data, system), split.name, "resolved",
                               split.trajectories, times_, system.resolved_names())),
       closure_(
           create_series(file, split.name, "closure", split.trajectories, times_, system.closure_names())),
       closure_mean_(create_series(file, split.name, "closure_mean", split.trajectories, times_ - 1,
-                                  system.closure_names())) {}
+                                  system.closure_names())) {
+  if (p_ > 0) parameters_ = create_parameters(file, split.name, split.trajectories, data.parameters);
+  if (f_ > 0) forcing_ = create_series(file, split.name, "inputs", split.trajectories, times_, data.forcing);
+}
+
+void SplitWriter::write_inputs(std::size_t index, const double* parameters, const double* forcing) {
+  if (parameters_) parameters_->write({index, 0}, {1, p_}, parameters);
+  if (forcing_) forcing_->write({index, 0, 0}, {1, times_, f_}, forcing);
+}
 
 void SplitWriter::write(std::size_t index, const double* resolved, const double* closure,
                         const double* closure_mean) {

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <mac/data.hpp>
+#include <optional>
 
 #include "io/hdf5.hpp"
 
@@ -13,10 +14,13 @@ class SplitWriter {
 
   /// (n_time, d), (n_time, c), (n_time-1, c)
   void write(std::size_t index, const double* resolved, const double* closure, const double* closure_mean);
+  /// (p) and (n_time, f), where the experiment's data have them.
+  void write_inputs(std::size_t index, const double* parameters, const double* forcing);
 
  private:
-  std::size_t times_, d_, c_;
+  std::size_t times_, d_, c_, p_, f_;
   h5::Dataset resolved_, closure_, closure_mean_;
+  std::optional<h5::Dataset> parameters_, forcing_;
 };
 
 }  // namespace mac

@@ -47,6 +47,8 @@ void write_data(const Experiment& experiment, const std::vector<SplitArrays>& sp
     check(plan, "resolved", arrays.resolved, plan.intervals + 1, d);
     check(plan, "closure", arrays.closure, plan.intervals + 1, c);
     check(plan, "closure_mean", arrays.closure_mean, plan.intervals, c);
+    check(plan, "parameters", arrays.parameters, 1, data.parameters.size());
+    check(plan, "forcing", arrays.forcing, plan.intervals + 1, data.forcing.size());
   }
 
   check_output(path, {experiment.config.source()});
@@ -57,9 +59,12 @@ void write_data(const Experiment& experiment, const std::vector<SplitArrays>& sp
     const SplitArrays& arrays = arrays_of(plan, splits);
     SplitWriter writer(file, plan, data, system);
     const std::size_t times = plan.intervals + 1;
-    for (std::size_t i = 0; i < plan.trajectories; ++i)
+    for (std::size_t i = 0; i < plan.trajectories; ++i) {
       writer.write(i, arrays.resolved.data() + i * times * d, arrays.closure.data() + i * times * c,
                    arrays.closure_mean.data() + i * (times - 1) * c);
+      writer.write_inputs(i, arrays.parameters.data() + i * data.parameters.size(),
+                          arrays.forcing.data() + i * times * data.forcing.size());
+    }
   }
   file.close();
   target.commit();

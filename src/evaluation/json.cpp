@@ -3,6 +3,7 @@
 //   models.NAME.SPLIT.intervals."[a,b]".resolved.VAR.{mean,std,seeds}, closure likewise;
 //   models.NAME.SPLIT.cumulative_l2.{mean,std,seeds}, correlation.{mean,seeds,centred_mean,centred_seeds},
 //   blow_ups, median_trajectory, outside_training_range.{share,true_share,variables.VAR}, series;
+//   models.NAME.SPLIT.by_parameter.NAME.{training: [a, b], groups: [{value,outside,trajectories,blow_ups,mean,std}]};
 //   models.NAME.SPLIT.statistics.{from,trajectories,quantities.NAME.{...},neighbours,autocorrelation,power};
 //   models.NAME.SPLIT.verification.{members,trajectories,correlation,time,crps,climatology,persistence,error,spread,
 //   ranks,reliability.{forecasts,observed}};
@@ -149,6 +150,21 @@ Json to_json(const Verification& of) {
           {"reliability", {{"forecasts", four(of.forecasts)}, {"observed", four(of.observed)}}}};
 }
 
+Json to_json(const ParameterMetrics& metrics) {
+  Json groups = Json::array();
+  for (const ParameterMetrics::Group& group : metrics.groups)
+    groups.push_back({{"value", number(group.value)},
+                      {"outside", group.outside},
+                      {"trajectories", group.trajectories},
+                      {"blow_ups", group.blow_ups},
+                      {"mean", number(group.error.mean)},
+                      {"std", number(group.error.std)}});
+  Json result = Json::object();
+  if (metrics.training) result["training"] = {number(metrics.training->from), number(metrics.training->to)};
+  result["groups"] = std::move(groups);
+  return result;
+}
+
 Json to_json(const SplitMetrics& metrics, const System& system) {
   Json intervals = Json::object();
   for (const IntervalMetrics& interval : metrics.intervals)
@@ -172,6 +188,8 @@ Json to_json(const SplitMetrics& metrics, const System& system) {
                                         {"true_share", number(metrics.outside->true_any)},
                                         {"variables", std::move(variables)}};
   }
+  for (const ParameterMetrics& parameter : metrics.by_parameter)
+    result["by_parameter"][parameter.name] = to_json(parameter);
   if (metrics.statistics) result["statistics"] = to_json(*metrics.statistics);
   if (metrics.verification) result["verification"] = to_json(*metrics.verification);
   result["series"] = series_json(metrics, system);

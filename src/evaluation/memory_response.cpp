@@ -6,6 +6,7 @@
 #include <mac/network.hpp>
 #include <mac/open_model.hpp>
 
+#include "coupling/input_map.hpp"
 #include "network/normaliser.hpp"
 #include "parallel/thread_count.hpp"
 
@@ -32,6 +33,19 @@ Samples choose_samples(const DataSplit& split, double step, const MemoryOptions&
   for (std::size_t i = 0; i < wanted; ++i)
     samples.times.push_back(wanted == 1 ? last : longest + i * (last - longest) / (wanted - 1));
   return samples;
+}
+
+/// x (times, inputs) of one site of a trajectory.
+void read_site(const DataSplit& split, const InputMap& inputs, std::size_t trajectory, std::size_t site,
+               std::vector<double>& x) {
+  const std::size_t times = split.times(), d = split.resolved_size(), e = inputs.given_size();
+  std::vector<double> y(times * d), given(times * e);
+  split.read_resolved(trajectory, 0, times, y.data());
+  if (e > 0) split.read_inputs(trajectory, 0, times, given.data());
+  for (std::size_t t = 0; t < times; ++t)
+    inputs.read_site(site, y.data() + t * d, given.data() + t * e, [&](std::size_t, std::size_t f, double value) {
+      x[t * inputs.features() + f] = value;
+    });
 }
 
 }  // namespace
@@ -74,12 +88,13 @@ MemoryResponse memory_response(const Model& model, const DataFile& data, const M
   const DataSplit split = data.split(options.split);
   const double step = data.experiment().data.closure_step();
   const Samples samples = choose_samples(split, step, options);
+  const InputMap inputs(model.inputs, system, split.input_names());
   const std::size_t d = model.shape.d_in, c = model.shape.d_out, lags = samples.lags;
   const std::size_t n = std::min(options.trajectories, split.trajectories());
   const Normalisers normalisers(model.normalisation);
 
-  MemoryResponse result{system.closure_names(),
-                        system.resolved_names(),
+  MemoryResponse result{inputs.output_names(),
+                        inputs.feature_names(),
                         step,
                         lags,
                         n * samples.times.size(),
@@ -99,7 +114,7 @@ MemoryResponse memory_response(const Model& model, const DataFile& data, const M
   for (std::size_t j = 0; j < c; ++j) wanted[(j * lags + lags - 1) * c + j] = 1;
 
   for (std::size_t trajectory = 0; trajectory < n; ++trajectory) {
-    split.read_resolved(trajectory, 0, times, x.data());
+    read_site(split, inputs, trajectory, trajectory % inputs.sites(), x);
     for (std::size_t k = 0; k < x.size(); ++k) {
       const std::size_t i = k % d;
       result.resolved_rms[i] += x[k] * x[k] / static_cast<double>(n * times);

@@ -8,6 +8,7 @@
 #include "data/relative_l2.hpp"
 #include "evaluation/evaluator.hpp"
 #include "evaluation/mean_std.hpp"
+#include "evaluation/parameter_errors.hpp"
 
 namespace mac {
 
@@ -181,7 +182,9 @@ class Collector {
         c_(experiment.system->closure_size()),
         intervals_(intervals),
         resolved_(intervals.size(), std::vector<Cell>(d_)),
-        closure_(intervals.size(), std::vector<Cell>(c_)) {}
+        closure_(intervals.size(), std::vector<Cell>(c_)),
+        by_parameter_(experiment.data.parameters),
+        parameters_(experiment.data.parameters.size()) {}
 
   void add_split(const RolloutSplit& split, const RolloutFile& of) {
     const std::string& file = of.path;
@@ -198,6 +201,9 @@ class Collector {
         metrics_.blow_ups.push_back({file, i, split.blow_up_time[i]});
       else
         add_trajectory(split, i, of);
+      if (!split.parameters.empty())
+        by_parameter_.add(std::span(split.parameters).subspan(i * parameters_, parameters_),
+                          mean_error(split, i), of.parameter_range);
     }
     ++files_;
   }
@@ -217,6 +223,7 @@ class Collector {
     metrics_.centred_correlation = final_centred_correlation_.finish();
     metrics_.median_trajectory = median_of(first_file_errors_);
     metrics_.outside = outside_.finish();
+    metrics_.by_parameter = by_parameter_.finish();
     const auto n = static_cast<double>(metrics_.trajectories - metrics_.blow_ups.size());
     for (Series* series :
          {&metrics_.running_l2, &metrics_.running_correlation, &metrics_.running_centred_correlation,
@@ -228,6 +235,17 @@ class Collector {
   }
 
  private:
+  /// Relative L2 error over all times, mean over the variables; NaN after a blow-up.
+  double mean_error(const RolloutSplit& split, std::size_t i) const {
+    if (!std::isnan(split.blow_up_time[i])) return std::nan("");
+    const std::size_t size = split.time.size() * d_;
+    std::vector<double> known;
+    for (const double error : relative_l2(std::span(split.resolved).subspan(i * size, size),
+                                          std::span(split.true_resolved).subspan(i * size, size), d_))
+      if (!std::isnan(error)) known.push_back(error);
+    return mean_std(known).mean;
+  }
+
   void add_trajectory(const RolloutSplit& split, std::size_t i, const RolloutFile& of) {
     const std::size_t times = split.time.size();
     const auto slice = [&](const std::vector<double>& values, std::size_t width) {
@@ -286,6 +304,8 @@ class Collector {
   std::size_t files_ = 0;
   std::vector<std::pair<double, std::size_t>> first_file_errors_;  // of each trajectory, and its index
   OutsideCounter outside_;
+  ParameterErrors by_parameter_;
+  std::size_t parameters_;  // how many a trajectory has
   std::vector<double> over_validation_;
   SplitMetrics metrics_;
 };

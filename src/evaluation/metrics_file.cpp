@@ -54,6 +54,10 @@ class Node {
     if (!value_.is_number_unsigned()) fail("a count");
     return value_.get<std::size_t>();
   }
+  bool boolean() const {
+    if (!value_.is_boolean()) fail("true or false");
+    return value_.get<bool>();
+  }
   std::string string() const {
     if (!value_.is_string()) fail("a string");
     return value_.get<std::string>();
@@ -185,8 +189,27 @@ Verification read_verification(const Node& node) {
   return of;
 }
 
+ParameterMetrics read_parameter(const std::string& name, const Node& node) {
+  ParameterMetrics metrics{name, std::nullopt, {}};
+  if (node.has("training")) {
+    const std::vector<double> range = node.at("training").numbers();
+    if (range.size() != 2) node.at("training").fail("two numbers");
+    metrics.training = Interval{range[0], range[1]};
+  }
+  for (const Node& group : node.at("groups").elements())
+    metrics.groups.push_back({group.at("value").number(),
+                              group.at("outside").boolean(),
+                              group.at("trajectories").count(),
+                              group.at("blow_ups").count(),
+                              {group.at("mean").number(), group.at("std").number()}});
+  return metrics;
+}
+
 SplitMetrics read_split(const Node& node, const System& system) {
   SplitMetrics metrics;
+  if (node.has("by_parameter"))
+    for (const auto& [name, of] : node.at("by_parameter").members())
+      metrics.by_parameter.push_back(read_parameter(name, of));
   if (node.has("statistics")) metrics.statistics = read_statistics(node.at("statistics"));
   if (node.has("verification")) metrics.verification = read_verification(node.at("verification"));
   if (node.has("median_trajectory")) metrics.median_trajectory = node.at("median_trajectory").count();

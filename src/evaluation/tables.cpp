@@ -60,7 +60,14 @@ std::vector<const ModelMetrics*> models_with(const Evaluation& evaluation, const
   return models;
 }
 
-/// Errors of each variable over one interval; quantity is "resolved" or "closure".
+/// The mean over the variables of their mean errors; NaN where one has none.
+double mean_over(const std::vector<MeanStd>& variables) {
+  double sum = 0;
+  for (const MeanStd& variable : variables) sum += variable.mean;
+  return sum / static_cast<double>(variables.size());
+}
+
+/// Errors of each variable over one interval, and their mean; quantity is "resolved" or "closure".
 Table error_table(const Evaluation& evaluation, const std::string& split, std::size_t k,
                   const std::string& quantity) {
   const System& system = *evaluation.experiment.system;
@@ -102,6 +109,22 @@ Table error_table(const Evaluation& evaluation, const std::string& split, std::s
     }
     table.rows.push_back(std::move(row));
   }
+  if (names.size() < 2) return table;
+  std::vector<std::string> means = {"mean"};
+  for (const TableColumn& column : columns) {
+    std::vector<MeanStd> errors;
+    if (column.paper) {
+      for (const std::string& name : names)
+        errors.push_back(
+            paper_value(evaluation.experiment, column.model->model, split, quantity, interval, name)
+                .value_or(MeanStd{NAN, NAN}));
+    } else if (const IntervalMetrics* metrics = find_interval(*column.metrics, interval)) {
+      errors = resolved ? metrics->resolved : metrics->closure;
+    }
+    const bool lost = !column.paper && column.metrics->blow_ups.size() == column.metrics->trajectories;
+    means.push_back(lost ? "blew up" : errors.empty() ? "-" : percent({mean_over(errors), NAN}));
+  }
+  table.rows.push_back(std::move(means));
   return table;
 }
 
@@ -110,18 +133,34 @@ Table summary_table(const Evaluation& evaluation, const std::string& split) {
   Table table;
   table.title = fmt::format("{}, {}: whole trajectories{}", system.name(), split_title(split),
                             seeds_note(models_with(evaluation, split), split));
-  table.header = {"model", "cumulative L2",       "paper",        "correlation",
-                  "paper", "centred correlation", "trajectories", "blow-ups"};
+  const auto models = models_with(evaluation, split);
   const auto paper = [&](const std::string& model, const char* quantity) {
-    const auto value = paper_value(evaluation.experiment, model, split, quantity, "", "");
-    return value ? plain(*value) : std::string("-");
+    return paper_value(evaluation.experiment, model, split, quantity, "", "");
   };
-  for (const ModelMetrics* model : models_with(evaluation, split)) {
-    const SplitMetrics& metrics = model->splits.at(split);
-    table.rows.push_back({model->model, plain(metrics.cumulative_l2), paper(model->model, "cumulative_l2"),
-                          plain(metrics.correlation), paper(model->model, "correlation"),
-                          plain(metrics.centred_correlation), fmt::format("{}", metrics.trajectories),
-                          fmt::format("{}", metrics.blow_ups.size())});
+  table.header = {"model"};
+  for (const ModelMetrics* model : models) table.rows.push_back({model->model});
+  // A column of ours, and the paper's beside it where it has numbers.
+  const auto add = [&](const char* title, const char* quantity, const MeanStd SplitMetrics::*value) {
+    table.header.emplace_back(title);
+    for (std::size_t m = 0; m < models.size(); ++m)
+      table.rows[m].push_back(plain(models[m]->splits.at(split).*value));
+    if (std::ranges::none_of(models,
+                             [&](const ModelMetrics* m) { return paper(m->model, quantity).has_value(); }))
+      return;
+    table.header.emplace_back("paper");
+    for (std::size_t m = 0; m < models.size(); ++m) {
+      const auto theirs = paper(models[m]->model, quantity);
+      table.rows[m].push_back(theirs ? plain(*theirs) : "-");
+    }
+  };
+  add("cumulative L2", "cumulative_l2", &SplitMetrics::cumulative_l2);
+  add("correlation", "correlation", &SplitMetrics::correlation);
+  add("centred correlation", "", &SplitMetrics::centred_correlation);
+  table.header.insert(table.header.end(), {"trajectories", "blow-ups"});
+  for (std::size_t m = 0; m < models.size(); ++m) {
+    const SplitMetrics& metrics = models[m]->splits.at(split);
+    table.rows[m].push_back(fmt::format("{}", metrics.trajectories));
+    table.rows[m].push_back(fmt::format("{}", metrics.blow_ups.size()));
   }
   return table;
 }
@@ -349,6 +388,40 @@ Table verification_table(const Evaluation& evaluation, const std::string& split)
 
 }  // namespace
 
+namespace {
+
+/// Errors by the value of a parameter, of one split.
+Table parameter_table(const Evaluation& evaluation, const std::string& split,
+                      const ParameterMetrics& parameter) {
+  const auto models = models_with(evaluation, split);
+  Table table;
+  table.title = fmt::format(
+      "{}, {}: relative L2 error in % by {}{}", evaluation.experiment.system->name(), split_title(split),
+      parameter.name,
+      parameter.training ? fmt::format(", in the training data {}", to_string(*parameter.training)) : "");
+  table.header = {parameter.name, "training range", "trajectories"};
+  for (const ModelMetrics* model : models) table.header.push_back(model->model);
+  for (std::size_t k = 0; k < parameter.groups.size(); ++k) {
+    const ParameterMetrics::Group& first = parameter.groups[k];
+    std::vector<std::string> row{significant(first.value), first.outside ? "outside" : "inside",
+                                 fmt::format("{}", first.trajectories)};
+    for (const ModelMetrics* model : models) {
+      const auto& all = model->splits.at(split).by_parameter;
+      const auto own = std::ranges::find(all, parameter.name, &ParameterMetrics::name);
+      if (own == all.end() || k >= own->groups.size() || own->groups[k].value != first.value)
+        row.push_back("-");
+      else if (own->groups[k].blow_ups == own->groups[k].trajectories)
+        row.push_back("blew up");
+      else
+        row.push_back(percent(own->groups[k].error));
+    }
+    table.rows.push_back(std::move(row));
+  }
+  return table;
+}
+
+}  // namespace
+
 std::vector<Table> tables(const Evaluation& evaluation) {
   std::vector<Table> result;
   for (const std::string split : {"train", "validation", "test", "ood"}) {
@@ -363,6 +436,8 @@ std::vector<Table> tables(const Evaluation& evaluation) {
       result.push_back(field_table(evaluation, split, label));
     if (Table table = verification_table(evaluation, split); !table.rows.empty())
       result.push_back(std::move(table));
+    for (const ParameterMetrics& parameter : first.by_parameter)
+      result.push_back(parameter_table(evaluation, split, parameter));
   }
   for (const std::string split : {"train", "validation", "test", "ood", statistics_split})
     if (Table table = statistics_table(evaluation, split); !table.rows.empty())

@@ -1,4 +1,5 @@
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <cmath>
@@ -179,6 +180,29 @@ void warn_of_outside(const ModelMetrics& model, const System& system, std::vecto
   }
 }
 
+void warn_of_parameters(const ModelMetrics& model, std::vector<std::string>& warnings) {
+  for (const auto& [split, metrics] : model.splits)
+    for (const ParameterMetrics& parameter : metrics.by_parameter) {
+      std::size_t outside = 0, all = 0;
+      double low = parameter.training ? parameter.training->from : 0, high = low;
+      if (parameter.training) high = parameter.training->to;
+      for (const ParameterMetrics::Group& group : parameter.groups) {
+        all += group.trajectories;
+        if (!group.outside) continue;
+        outside += group.trajectories;
+        low = std::min(low, group.value), high = std::max(high, group.value);
+      }
+      if (outside == 0) continue;
+      std::vector<std::string> reached;
+      if (low < parameter.training->from) reached.push_back(fmt::format("{:g}", low));
+      if (high > parameter.training->to) reached.push_back(fmt::format("{:g}", high));
+      warnings.push_back(fmt::format(
+          "{}: {} of {} trajectories {} have {} outside of its range in the training data, {} (to {})",
+          model.model, outside, all, split_words(split), parameter.name, to_string(*parameter.training),
+          fmt::join(reached, " and ")));
+    }
+}
+
 /// Of a model of which there are long runs alone.
 std::string climate_sentence(const std::string& model, const Statistics& statistics) {
   const QuantityStatistics& q = statistics.quantities.front();
@@ -251,6 +275,7 @@ std::vector<Verdict> verdicts(const Evaluation& evaluation) {
     warn_of_blow_ups(model, verdict.warnings);
     warn_of_parting(model, verdict.warnings);
     warn_of_outside(model, system, verdict.warnings);
+    warn_of_parameters(model, verdict.warnings);
     warn_of_climate(model, verdict.warnings);
     result.push_back(std::move(verdict));
   }

@@ -5,6 +5,7 @@
 #include <mac/error.hpp>
 #include <mac/experiment.hpp>
 #include <map>
+#include <set>
 
 #include "experiment/data_settings.hpp"
 
@@ -42,6 +43,70 @@ bool is_rolled_out(std::string_view split) {
 
 namespace {
 
+/// The parameters that vary: by a law in [system], or because a split has its own.
+std::vector<std::string> varying_names(const ConfigTable& root) {
+  std::set<std::string> names;
+  for (const auto& [name, law] : system_laws(root.table("system"))) names.insert(name);
+  const auto data = root.table_if("data");
+  for (const SplitKind& kind : split_kinds)
+    if (const auto split = data ? data->table_if(kind.name) : std::nullopt)
+      if (const auto own = split->table_if("system"))
+        for (const std::string& name : own->keys()) names.insert(name);
+  return {names.begin(), names.end()};
+}
+
+std::shared_ptr<const SystemFamily> make_family(const ConfigTable& root,
+                                                const std::shared_ptr<const System>& system) {
+  const std::vector<std::string> names = varying_names(root);
+  if (names.empty()) return nullptr;
+  return std::make_shared<SystemFamily>(root.table("system"), names, system);
+}
+
+/// Throws UsageError unless there is a system for the value, and the solver is stable.
+void check_value(const ConfigTable& system, const ConfigTable& data, double dt, const std::string& name,
+                 double value) {
+  const auto made = make_system(with_parameters(middle_of(system), {{name, value}}));
+  if (const auto limit = made->largest_stable_dt(); limit && dt > *limit)
+    data.fail("dt", fmt::format("is {}, but the {} solver is stable only up to {:.3g} at {} = {}", dt,
+                                made->name(), *limit, name, value));
+}
+
+/// The laws of a split: its own, or those of [system], or the number there.
+std::vector<ParameterLaw> read_laws(const ConfigTable& root, const ConfigTable& split, double dt,
+                                    const SystemFamily* family, bool is_known) {
+  const auto own = split.table_if("system");
+  if (!family) return {};
+  const ConfigTable system = root.table("system");
+  const std::map<std::string, ParameterLaw> common = system_laws(system);
+  std::vector<ParameterLaw> laws;
+  for (const std::string& name : family->names()) {
+    const auto law = common.find(name);
+    const auto number = parameter_in(system, name);
+    if (own && own->has(name)) {
+      if (law == common.end() && !number && is_known)
+        own->fail(name, "is no number of [system]: it cannot vary");
+      laws.push_back(read_law(*own, name));
+    } else if (law != common.end()) {
+      laws.push_back(law->second);
+    } else {
+      laws.push_back(ParameterLaw::of(number.value_or(std::nan(""))));
+    }
+    if (!is_known) continue;
+    for (const double value : {laws.back().low(), laws.back().high()}) {
+      if (!own || !own->has(name)) {
+        check_value(system, root.table("data"), dt, name, value);
+        continue;
+      }
+      try {
+        check_value(system, root.table("data"), dt, name, value);
+      } catch (const UsageError& error) {
+        own->fail(name, fmt::format("is not possible: {}", error.what()));
+      }
+    }
+  }
+  return laws;
+}
+
 SplitPlan read_split(const ConfigTable& table, const SplitKind& kind, const DataPlan& data,
                      const System& system) {
   SplitPlan split;
@@ -57,6 +122,8 @@ SplitPlan read_split(const ConfigTable& table, const SplitKind& kind, const Data
     split.continues = table.choice("continues", earlier);
     if (table.has("initial"))
       table.fail("initial", "a split that continues another has no initial condition");
+    if (table.has("system"))
+      table.fail("system", "a split that continues another has the parameters of that one");
     const auto parent = std::find_if(data.splits.begin(), data.splits.end(),
                                      [&](const SplitPlan& other) { return other.name == *split.continues; });
     split.trajectories = static_cast<std::size_t>(
@@ -67,6 +134,7 @@ SplitPlan read_split(const ConfigTable& table, const SplitKind& kind, const Data
 
   const auto initial = table.table_if("initial");
   split.initial = system.initial_condition(initial ? &*initial : nullptr);
+  split.initial_table = initial;
   if (const auto count = split.initial->count()) {
     split.trajectories = static_cast<std::size_t>(table.integer_or(
         "trajectories", static_cast<std::int64_t>(*count), 1, static_cast<std::int64_t>(*count)));
@@ -78,15 +146,37 @@ SplitPlan read_split(const ConfigTable& table, const SplitKind& kind, const Data
   return split;
 }
 
-DataPlan read_data(const ConfigTable& table, const System& system) {
+/// Names of numbers that came with recorded data.
+void add_inputs(const ConfigTable& table, const char* key, const System& system, const DataPlan& data,
+                std::vector<std::string>& names) {
+  for (const std::string& name : table.strings_or(key, {})) {
+    if (name.empty()) table.fail(key, "has one without a name");
+    const std::vector<std::string> known = data.input_names();
+    if (std::ranges::find(known, name) != known.end() ||
+        std::ranges::count(system.resolved_names(), name) > 0)
+      table.fail(key, fmt::format("\"{}\" is the name of something else, too", name));
+    names.push_back(name);
+  }
+}
+
+DataPlan read_data(const ConfigTable& root, const System& system, const SystemFamily* family) {
+  const ConfigTable table = root.table("data");
   DataPlan data;
   data_settings().read(table, data);
+  if (family) data.parameters = family->names();
+  for (const std::string& name : data.parameters)
+    if (std::ranges::count(system.resolved_names(), name) > 0)
+      table.fail("", fmt::format("\"{}\" is a parameter that varies and a resolved variable", name));
+  add_inputs(table, "parameters", system, data, data.parameters);
+  add_inputs(table, "forcing", system, data, data.forcing);
   if (const auto limit = system.largest_stable_dt(); limit && data.dt > *limit)
     table.fail("dt", fmt::format("is {}, but the {} solver is stable only up to {:.3g}", data.dt,
                                  system.name(), *limit));
   for (const SplitKind& kind : split_kinds)
-    if (const auto split = table.table_if(kind.name))
+    if (const auto split = table.table_if(kind.name)) {
       data.splits.push_back(read_split(*split, kind, data, system));
+      data.splits.back().laws = read_laws(root, *split, data.dt, family, system.is_known());
+    }
   table.reject_unknown_keys();  // before anyone misses the split whose name is misspelt
   if (data.splits.empty())
     table.fail("", "needs at least one of [data.train], [data.validation], [data.test], [data.ood]");
@@ -170,15 +260,22 @@ const SettingTable<RolloutPlan>& rollout_settings() {
   return table;
 }
 
+std::vector<std::string> DataPlan::input_names() const {
+  std::vector<std::string> names = parameters;
+  names.insert(names.end(), forcing.begin(), forcing.end());
+  return names;
+}
+
 std::string to_string(const Interval& interval) {
   return fmt::format("[{:g},{:g}]", interval.from, interval.to);
 }
 
 Experiment::Experiment(ConfigTable table, const SystemDescription* description)
     : config(std::move(table)),
-      system(description ? make_system(config.table("system"), *description)
-                         : make_system(config.table("system"))),
-      data(read_data(config.table("data"), *system)),
+      system(description ? make_system(middle_of(config.table("system")), *description)
+                         : make_system(middle_of(config.table("system")))),
+      family(make_family(config, system)),
+      data(read_data(config, *system, family.get())),
       evaluation(read_evaluation(config, data)),
       rollout(read_rollout(config)),
       models(read_models(config, *system, data)) {
@@ -203,6 +300,12 @@ Experiment Experiment::parse(const std::string& text, const std::string& file,
 std::map<std::string, std::string> equations(const ConfigTable& system) {
   auto values = system.values();
   values.erase("grid");
+  // Of equations as text, each parameter by itself: they may vary.
+  if (system.has("kind") && system.holds_table("parameters")) {
+    values.erase("parameters");
+    for (const auto& [name, value] : system.table("parameters").values())
+      values["parameters." + name] = value;
+  }
   return values;
 }
 

@@ -9,7 +9,7 @@ const std::vector<std::string> losses{"closure", "step", "rollout", "crps", "ene
 const std::vector<std::string> rollout_forms{"sequence", "autoregressive"};
 const std::vector<std::string> scalings{"max_abs", "mean_std", "per_mode"};
 const std::vector<std::string> weightings{"none", "effect", "relative"};
-const std::vector<std::string> optimisers{"adamw", "soap"};
+const std::vector<std::string> optimisers{"adamw", "soap", "lbfgs"};
 const std::vector<std::string> selections{"loss", "rollout", "last"};
 const std::vector<std::string> precisions{"float32", "float64"};
 const std::vector<std::string> holds{"zero", "linear"};
@@ -136,10 +136,12 @@ const SettingTable<StagePlan>& stage_settings() {
     t.integer("members", &Plan::members, {2, 1024}, "runs that `crps` and `energy` compare with the data",
               if_changed);
     t.choice("optimiser", &Plan::optimiser, optimisers,
-             "PyTorch's AdamW, or Adam's step in the eigenbases of the gradients' covariances");
+             "PyTorch's AdamW; Adam's step in the eigenbases of the gradients' covariances; or quasi-Newton "
+             "steps with a line search on one batch, drawn once for the stage");
     t.integer("steps", &Plan::steps, {1}, "steps of the optimiser, under PyTorch's OneCycleLR");
     t.integer("batch", &Plan::batch, {1}, "sequences a step");
-    t.number("max_lr", &Plan::max_lr, positive, "largest learning rate");
+    t.number("max_lr", &Plan::max_lr, positive,
+             "largest learning rate; of `lbfgs` the length of the first step");
     t.number("warmup_fraction", &Plan::warmup_fraction, fraction,
              "share of the steps in which the learning rate rises");
     t.number("div_factor", &Plan::div_factor, positive, "`max_lr` over the first learning rate");
@@ -154,6 +156,9 @@ const SettingTable<StagePlan>& stage_settings() {
     t.flag("augmentation", &Plan::augmentation,
            "random translations, reflections or cyclic shifts, as the system declares them");
     t.integer("window", &Plan::window, {0}, "times of the sequences cut from a trajectory; 0: all of it");
+    t.integer("sites", &Plan::sites, {0},
+              "sites of a local network whose closures a sample of the loss `closure` has, drawn anew each step; 0: all",
+              if_changed);
     t.number("horizon", &Plan::horizon, non_negative, "only times up to here are used; 0: all");
     return t;
   }();

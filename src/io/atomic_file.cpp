@@ -31,19 +31,6 @@ class Descriptor {
   int fd_;
 };
 
-/// Where a link leads, so that it stays one: what is renamed replaces the name itself.
-std::string behind_links(fs::path path) {
-  constexpr int most = 40;  // as the kernel has it
-  const fs::path first = path;
-  for (int links = 0; links <= most; ++links) {
-    std::error_code no_link;
-    const fs::path target = fs::read_symlink(path, no_link);
-    if (no_link) return path.string();
-    path = path.parent_path() / target;
-  }
-  throw UsageError("{}: is a link that leads round in circles", first.string());
-}
-
 std::string reason() { return std::strerror(errno); }
 
 constexpr std::string_view temporary_mark = ".partial-";
@@ -61,6 +48,18 @@ std::string tag_in(const fs::path& path) {
 }
 
 }  // namespace
+
+std::string behind_links(fs::path path) {
+  constexpr int most = 40;  // as the kernel has it
+  const fs::path first = path;
+  for (int links = 0; links <= most; ++links) {
+    std::error_code no_link;
+    const fs::path target = fs::read_symlink(path, no_link);
+    if (no_link) return path.string();
+    path = path.parent_path() / target;
+  }
+  throw UsageError("{}: is a link that leads round in circles", first.string());
+}
 
 AtomicFile::AtomicFile(const fs::path& final_path)
     : final_(behind_links(final_path)), temporary_(final_ + std::string(temporary_mark) + process_tag()) {

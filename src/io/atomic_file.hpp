@@ -28,6 +28,10 @@ class AtomicFile {
   bool committed_ = false;
 };
 
+/// Where a link leads, so that it stays one: what is renamed replaces the name itself. Another path is itself.
+/// Throws UsageError for a link that leads to itself.
+std::string behind_links(std::filesystem::path path);
+
 /// "1234@host": this process, in names of unfinished files and in locks.
 std::string process_tag();
 /// Whether the process of such a tag ran on this host and is there no more.

@@ -26,14 +26,20 @@ struct ConfigFile {
   toml::table root;
 };
 
-struct ConfigNode {
-  std::shared_ptr<ConfigFile> file;
-  const toml::table* table = nullptr;
-  std::string path;
+/// What was asked for in a table; shared by those that differ in numbers alone.
+struct Asked {
   std::set<std::string, std::less<>> known;                  // keys somebody asked for
   std::map<std::string, std::string> fallbacks;              // the defaults they would take
   std::map<std::string, std::vector<ConfigTable>> children;  // tables handed out, checked as well
   bool all_known = false;
+};
+
+struct ConfigNode {
+  std::shared_ptr<ConfigFile> file;
+  const toml::table* table = nullptr;
+  std::string path;
+  std::shared_ptr<Asked> asked = std::make_shared<Asked>();
+  std::map<std::string, toml::value<double>, std::less<>> numbers;  // in place of what the table has
 };
 
 }  // namespace detail
@@ -68,7 +74,8 @@ std::string_view type_name(const toml::node& node) {
 
 /// The value under `key`, or null; the key counts as asked for.
 const toml::node* look_up(ConfigNode& node, std::string_view key) {
-  node.known.emplace(key);
+  node.asked->known.emplace(key);
+  if (const auto number = node.numbers.find(key); number != node.numbers.end()) return &number->second;
   return node.table->get(key);
 }
 
@@ -97,7 +104,7 @@ std::string spelling(const toml::node& node) {
 /// Whether the key is there; `fallback` is what its reader takes if it is not.
 template <class T>
 bool has_or(ConfigNode& node, std::string_view key, const T& fallback) {
-  node.fallbacks[std::string(key)] = spelling(fallback);
+  node.asked->fallbacks[std::string(key)] = spelling(fallback);
   return look_up(node, key) != nullptr;
 }
 
@@ -166,7 +173,7 @@ std::string ConfigTable::canonical() const {
 }
 
 std::map<std::string, std::string> ConfigTable::values() const {
-  std::map<std::string, std::string> values = node_->fallbacks;
+  std::map<std::string, std::string> values = node_->asked->fallbacks;
   for (const auto& [key, value] : *node_->table) values[std::string(key.str())] = spelling(value);
   return values;
 }
@@ -182,6 +189,11 @@ std::vector<std::string> ConfigTable::keys() const {
 bool ConfigTable::holds_list(std::string_view key) const {
   const toml::node* node = look_up(*node_, key);
   return node && node->is_array();
+}
+
+bool ConfigTable::holds_lists(std::string_view key) const {
+  const toml::node* node = look_up(*node_, key);
+  return node && node->is_array() && !node->as_array()->empty() && node->as_array()->get(0)->is_array();
 }
 
 bool ConfigTable::holds_table(std::string_view key) const {
@@ -279,10 +291,13 @@ ConfigTable ConfigTable::table(std::string_view key) const {
   const toml::node* node = look_up(*node_, key);
   if (!node) fail("", fmt::format("the table [{}] is missing", joined(node_->path, key)));
   if (!node->is_table()) fail(key, fmt::format("is {}, expected a table", type_name(*node)));
-  auto& handed_out = node_->children[std::string(key)];
+  auto& handed_out = node_->asked->children[std::string(key)];
   if (handed_out.empty())
     handed_out.push_back(ConfigTable(child_of(*node_, node->as_table(), joined(node_->path, key))));
-  return handed_out.front();
+  std::map<std::string, double> below;
+  for (const auto& [name, number] : node_->numbers)
+    if (name.starts_with(std::string(key) + ".")) below[name.substr(key.size() + 1)] = number.get();
+  return below.empty() ? handed_out.front() : handed_out.front().with_numbers(below);
 }
 
 std::vector<ConfigTable> ConfigTable::tables(std::string_view key) const {
@@ -290,7 +305,7 @@ std::vector<ConfigTable> ConfigTable::tables(std::string_view key) const {
   if (!node) return {};
   if (!node->is_array_of_tables())
     fail(key, fmt::format("is {}, expected tables [[{}]]", type_name(*node), joined(node_->path, key)));
-  auto& handed_out = node_->children[std::string(key)];
+  auto& handed_out = node_->asked->children[std::string(key)];
   if (handed_out.empty()) {
     for (const toml::node& element : *node->as_array()) {
       const std::string path = fmt::format("{}[{}]", joined(node_->path, key), handed_out.size());
@@ -332,16 +347,22 @@ std::optional<ConfigTable> ConfigTable::table_if(std::string_view key) const {
   return table(key);
 }
 
-void ConfigTable::accept_all_keys() const { node_->all_known = true; }
+ConfigTable ConfigTable::with_numbers(const std::map<std::string, double>& numbers) const {
+  auto node = std::make_shared<detail::ConfigNode>(*node_);
+  for (const auto& [key, number] : numbers) node->numbers.insert_or_assign(key, toml::value<double>(number));
+  return ConfigTable(std::move(node));
+}
+
+void ConfigTable::accept_all_keys() const { node_->asked->all_known = true; }
 
 void ConfigTable::reject_unknown_keys() const {
-  if (node_->all_known) return;
+  if (node_->asked->all_known) return;
   for (const auto& [key, value] : *node_->table) {
-    if (node_->known.contains(key.str())) continue;
-    const std::vector<std::string> known(node_->known.begin(), node_->known.end());
+    if (node_->asked->known.contains(key.str())) continue;
+    const std::vector<std::string> known(node_->asked->known.begin(), node_->asked->known.end());
     fail(key.str(), "unknown key" + suggestion(key.str(), known));
   }
-  for (const auto& [key, tables] : node_->children)
+  for (const auto& [key, tables] : node_->asked->children)
     for (const ConfigTable& table : tables) table.reject_unknown_keys();
 }
 

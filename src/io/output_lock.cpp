@@ -90,7 +90,8 @@ class OutputLock::Held {
   int fd_ = -1;
 };
 
-OutputLock::OutputLock(const fs::path& output) {
+OutputLock::OutputLock(const fs::path& given) {
+  const fs::path output = behind_links(given);  // two names of one file have one lock
   static std::mutex mutex;
   static std::map<std::string, std::weak_ptr<Held>> all;
   std::error_code unknown;  // what is wrong with the output shows when it is written
@@ -101,7 +102,7 @@ OutputLock::OutputLock(const fs::path& output) {
   std::weak_ptr<Held>& known = all[unknown ? lock.string() : name.string()];
   held_ = known.lock();
   if (held_) return;
-  held_ = std::make_shared<Held>(lock, output.string());
+  held_ = std::make_shared<Held>(lock, given.string());
   known = held_;
   remove_leftovers(output, folder);
 }

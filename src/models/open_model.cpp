@@ -7,6 +7,7 @@
 #include <mac/open_model.hpp>
 #include <mac/system_parameters.hpp>
 
+#include "coupling/input_map.hpp"
 #include "io/input_file.hpp"
 
 namespace mac {
@@ -25,13 +26,26 @@ std::unique_ptr<ClosureModel> open_network(const ModelRequest& request, const Da
   if (request.on_device && model.noise.channels > 0)
     throw UsageError("{}: is stochastic, and stochastic closures run on the CPU: use --device cpu",
                      request.model);
-  if (!request.on_device) return make_network_closure(model, name, held, request.precision);
+  if (!request.on_device)
+    return make_network_closure(model, name, held, request.precision, data.experiment().system);
+  if (!model.inputs.is_plain())
+    throw UsageError(
+        "{}: reads other inputs than all resolved variables ({}), which a CUDA device cannot yet: use --device cpu",
+        request.model, fmt::join(model.input_names, " "));
   if (request.precision.value_or(model.precision()) == Precision::float64)
     throw UsageError(
         "{}: is rolled out in float64, on a CUDA device in float32: use --precision float32, "
         "or --device cpu",
         request.model);
   return make_device_network_closure(model, name, held);
+}
+
+InputMap bind(const std::string& path, const Model& model, const Experiment& experiment) {
+  try {
+    return {model.inputs, *experiment.system, experiment.data.input_names()};
+  } catch (const UsageError& error) {
+    throw UsageError("{}: {}", path, error.what());
+  }
 }
 
 }  // namespace
@@ -42,14 +56,14 @@ void check_fits(const std::string& path, const Model& model, const Experiment& e
   if (!model.system.empty() && model.system != system.name())
     throw UsageError("{}: is a closure for {}, but {} is about {}", path, model.system, source,
                      system.name());
-  if (!model.input_names.empty() && model.input_names != system.resolved_names())
+  if (model.inputs.is_plain() && !model.input_names.empty() && model.input_names != system.resolved_names())
     throw UsageError("{}: reads the variables {}, but the data have {}", path,
                      fmt::join(model.input_names, " "), fmt::join(system.resolved_names(), " "));
-  if (model.inputs() != system.resolved_size() || model.shape.d_out != system.closure_size())
+  const InputMap inputs = bind(path, model, experiment);
+  if (model.input_size() != inputs.features() || model.shape.d_out != inputs.outputs())
     throw UsageError("{}: maps {} variables to {} closure components, but {} has {} and {}", path,
-                     model.inputs(), model.shape.d_out, source, system.resolved_size(),
-                     system.closure_size());
-  if (!model.closure_targets.empty() && !system.closure_targets().empty() &&
+                     model.input_size(), model.shape.d_out, source, inputs.features(), inputs.outputs());
+  if (model.inputs.is_plain() && !model.closure_targets.empty() && !system.closure_targets().empty() &&
       !std::ranges::equal(model.closure_targets, system.closure_targets()))
     throw UsageError("{}: adds its closure to the equations {}, but {} to {}", path,
                      fmt::join(model.closure_targets, " "), system.name(),
@@ -58,7 +72,8 @@ void check_fits(const std::string& path, const Model& model, const Experiment& e
   if (model.closure_step && std::abs(*model.closure_step - step) > 1e-9 * step)
     throw UsageError("{}: was trained for a closure step of {:g}, but {} saves every {:g}", path,
                      *model.closure_step, source, step);
-  if (!allow_other_parameters) check_parameters(path, trained_parameters(model), source, experiment);
+  if (!allow_other_parameters)
+    check_parameters(path, trained_parameters(model), source, experiment, model.inputs);
 }
 
 std::unique_ptr<ClosureModel> open_model(const ModelRequest& request, const DataFile& data) {
@@ -91,7 +106,10 @@ std::unique_ptr<ClosureModel> open_model(const ModelRequest& request, const Data
 void rollout(const ModelRequest& request, const DataFile& data, const std::string& path,
              const RolloutOptions& options) {
   if (request.model != "markov" && request.model != "exact") check_output(path, {request.model});
-  rollout(*open_model(request, data), data, path, options);
+  RolloutOptions with_range = options;
+  if (std::filesystem::is_regular_file(request.model) && !is_baseline(request.model))
+    with_range.parameter_range = trained_range(load_model(request.model), data.experiment().data.parameters);
+  rollout(*open_model(request, data), data, path, with_range);
 }
 
 void check_trained_model(const std::string& path, const Experiment& experiment, bool allow_other_parameters) {

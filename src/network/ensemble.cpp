@@ -28,6 +28,7 @@ void check_fits(const Model& first, const std::string& first_name, const Model& 
   same("set of variables", other.input_names, first.input_names);
   if (other.noise.channels > 0)
     throw UsageError("{}: is stochastic: its members are runs with other noise, mac rollout --members", name);
+  same("set of inputs", other.inputs, first.inputs);
   same("set of equations", find_closure_targets(other), find_closure_targets(first));
   same("closure step", other.closure_step, first.closure_step);
   if (other.held.has_value() != first.held.has_value() ||

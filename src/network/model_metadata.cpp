@@ -60,6 +60,18 @@ class MetadataReader {
     return array->get<std::vector<std::string>>();
   }
 
+  /// As many as there are.
+  std::vector<std::string> all_strings(const std::string& key) {
+    const auto array = list(key, std::nullopt, "strings", [](const Json& value) { return value.is_string(); });
+    return array ? array->get<std::vector<std::string>>() : std::vector<std::string>{};
+  }
+  std::vector<int> all_integers(const std::string& key) {
+    const auto array = list(key, std::nullopt, "small integers", [](const Json& value) {
+      return value.is_number_integer() && std::abs(value.get<double>()) < 1e6;
+    });
+    return array ? array->get<std::vector<int>>() : std::vector<int>{};
+  }
+
   /// Numbers from 0 to below `end`.
   std::optional<std::vector<std::size_t>> indices(const std::string& key, std::size_t count,
                                                   std::size_t end) {
@@ -94,15 +106,15 @@ class MetadataReader {
   }
 
   template <class IsElement>
-  std::optional<Json> list(const std::string& key, std::size_t count, const char* elements,
+  std::optional<Json> list(const std::string& key, std::optional<std::size_t> count, const char* elements,
                            IsElement is_element) {
     const auto found = text(key);
     if (!found) return std::nullopt;
     Json array = parse_flat(*found);
     if (!array.is_array() || !std::ranges::all_of(array, is_element))
       fail(key, fmt::format("is not a JSON array of {}", elements));
-    if (array.size() != count)
-      fail(key, fmt::format("has {} {}: expected {}", array.size(), elements, count));
+    if (count && array.size() != *count)
+      fail(key, fmt::format("has {} {}: expected {}", array.size(), elements, *count));
     return array;
   }
 
@@ -203,6 +215,18 @@ std::optional<HeldClosure> read_held(MetadataReader& reader) {
   return held;
 }
 
+NetworkInputs read_inputs(MetadataReader& reader, const NetworkShape& shape) {
+  NetworkInputs inputs{reader.all_strings("state_inputs"), reader.all_strings("given_inputs"),
+                       reader.all_strings("local_of"), {}};
+  const std::vector<int> ends = reader.all_integers("local_stencil");
+  if (ends.size() % 2 != 0 || ends.empty() == inputs.is_local())
+    reader.fail("local_stencil", "is not the stencil of local_of: expected from and to of each direction");
+  for (std::size_t k = 0; k < ends.size(); k += 2) inputs.stencil.push_back({ends[k], ends[k + 1]});
+  if (inputs.state.size() + inputs.given.size() > shape.d_in)
+    reader.fail("state_inputs", fmt::format("and given_inputs are more than the network's {} inputs", shape.d_in));
+  return inputs;
+}
+
 }  // namespace
 
 void read_metadata(const Safetensors& file, Model& model) {
@@ -215,11 +239,12 @@ void read_metadata(const Safetensors& file, Model& model) {
   model.noise = read_noise(reader, model.shape);
   model.normalisation = read_normalisation(reader, model.shape, model.noise);
   model.system = reader.text("system").value_or("");
-  model.input_names = reader.strings("input_names", model.inputs()).value_or(std::vector<std::string>{});
+  model.input_names = reader.strings("input_names", model.input_size()).value_or(std::vector<std::string>{});
   model.output_names = reader.strings("output_names", model.shape.d_out).value_or(std::vector<std::string>{});
-  model.closure_targets = reader.indices("closure_targets", model.shape.d_out, model.inputs())
+  model.inputs = read_inputs(reader, model.shape);
+  model.closure_targets = reader.indices("closure_targets", model.shape.d_out, model.input_size())
                               .value_or(std::vector<std::size_t>{});
-  model.training_range = read_range(reader, model.shape, model.inputs());
+  model.training_range = read_range(reader, model.shape, model.input_size());
   model.closure_step = reader.positive_number("closure_step");
   if (model.noise.channels > 0 && !model.closure_step)
     reader.fail("closure_step", "is missing, and noise has a time");
@@ -246,6 +271,15 @@ void write_metadata(const Model& model, SafetensorsWriter& writer) {
   set_unless_empty("system", model.system);
   if (!model.input_names.empty()) writer.set_metadata("input_names", Json(model.input_names).dump());
   if (!model.output_names.empty()) writer.set_metadata("output_names", Json(model.output_names).dump());
+  const auto set_list = [&](const char* key, const auto& values) {
+    if (!values.empty()) writer.set_metadata(key, Json(values).dump());
+  };
+  set_list("state_inputs", model.inputs.state);
+  set_list("given_inputs", model.inputs.given);
+  set_list("local_of", model.inputs.of);
+  std::vector<int> ends;
+  for (const StencilRange& range : model.inputs.stencil) ends.insert(ends.end(), {range.from, range.to});
+  set_list("local_stencil", ends);
   if (!model.closure_targets.empty())
     writer.set_metadata("closure_targets", Json(model.closure_targets).dump());
   if (const auto& range = model.training_range) {

@@ -6,6 +6,7 @@
 #include <mac/progress.hpp>
 #include <mac/version.hpp>
 
+#include "coupling/input_map.hpp"
 #include "data/provenance.hpp"
 #include "data/relative_l2.hpp"
 #include "evaluation/mean_std.hpp"
@@ -61,18 +62,48 @@ PredictionWriter create_split(h5::File& file, const DataSplit& split, std::size_
   return {create("closure"), create("true_closure")};
 }
 
-ClosureError predict_split(Predictor& predict, Target target, const DataSplit& split, PredictionWriter writer,
-                           std::size_t times, const std::vector<std::string>& components,
-                           Progress& progress) {
+/// x (count, sites, times, inputs) of trajectories first, first + 1, ...: a sequence for each site.
+std::vector<double> read_inputs(const InputMap& inputs, const DataSplit& split, std::size_t first,
+                                std::size_t count, std::size_t times) {
+  const std::size_t d = split.resolved_size(), e = inputs.given_size(), n = inputs.features();
+  std::vector<double> x(count * inputs.sites() * times * n), y(times * d), given(times * e);
+  for (std::size_t i = 0; i < count; ++i) {
+    split.read_resolved(first + i, 0, times, y.data());
+    if (e > 0) split.read_inputs(first + i, 0, times, given.data());
+    for (std::size_t t = 0; t < times; ++t)
+      inputs.read(y.data() + t * d, given.data() + t * e, [&](std::size_t site, std::size_t f, double value) {
+        x[((i * inputs.sites() + site) * times + t) * n + f] = value;
+      });
+  }
+  return x;
+}
+
+/// closure (count, times, c) of outputs (count, sites, times, outputs).
+std::vector<double> closures_from(const InputMap& inputs, const std::vector<double>& outputs, std::size_t count,
+                                  std::size_t times, std::size_t c) {
+  if (inputs.is_plain()) return outputs;
+  const std::size_t n = inputs.outputs();
+  std::vector<double> closure(count * times * c);
+  for (std::size_t k = 0; k < outputs.size(); ++k) {
+    const std::size_t t = k / n % times, site = k / (n * times) % inputs.sites(),
+                      i = k / (n * times * inputs.sites());
+    closure[(i * times + t) * c + inputs.closure(site, k % n)] = outputs[k];
+  }
+  return closure;
+}
+
+ClosureError predict_split(Predictor& predict, const InputMap& inputs, Target target, const DataSplit& split,
+                           PredictionWriter writer, std::size_t times,
+                           const std::vector<std::string>& components, Progress& progress) {
   const std::size_t c = components.size();
   constexpr std::size_t group_size = 16;
   std::vector<std::vector<double>> errors(c);  // of each component, a trajectory each
   for (std::size_t first = 0; first < split.trajectories(); first += group_size) {
     const std::size_t count = std::min(group_size, split.trajectories() - first);
-    std::vector<double> x(count * times * split.resolved_size());
-    for (std::size_t i = 0; i < count; ++i)
-      split.read_resolved(first + i, 0, times, x.data() + i * times * split.resolved_size());
-    const std::vector<double> y = predict({count, times}, x);
+    const std::vector<double> y =
+        closures_from(inputs,
+                      predict({count * inputs.sites(), times}, read_inputs(inputs, split, first, count, times)),
+                      count, times, c);
     writer.closure.write({first, 0, 0}, {count, times, c}, y.data());
     for (std::size_t i = 0; i < count; ++i) {
       std::vector<double> truth(times * c);
@@ -135,7 +166,8 @@ std::vector<ClosureError> predict_data(const Model& model, const std::string& mo
     const DataSplit split = data.split(name);
     // A mean belongs to the interval after its time, so the last time has none.
     const std::size_t times = target == Target::mean ? split.times() - 1 : split.times();
-    errors.push_back(predict_split(predict, target, split,
+    const InputMap inputs(model.inputs, system, split.input_names());
+    errors.push_back(predict_split(predict, inputs, target, split,
                                    create_split(file, split, times, system.closure_names()), times,
                                    system.closure_names(), progress));
   }

@@ -19,12 +19,19 @@ struct AxisRange {
   double low = 0, high = 1;
 };
 
+/// Numbers on a grid as colours from blue over white to red; NaN leaves a gap.
+struct HeatMap {
+  std::vector<double> x, y, values;  // (n), (m), (m, n)
+  AxisRange colours;                 // what is blue and what is red
+};
+
 /// A pair of axes with its curves.
 struct Axes {
   std::string y_label;
   bool log_y = false;
   std::vector<Curve> curves;
   std::optional<AxisRange> y_range = std::nullopt;  // default: all of the curves
+  std::optional<HeatMap> map = std::nullopt;        // below the curves
 };
 
 /// One or two axes above each other with the same x.
@@ -42,6 +49,7 @@ struct Figure {
   std::optional<double> mark = {};  // a vertical line, such as the end of the training data
   std::vector<Panel> panels = {};
   std::vector<Table> tables = {};  // below the figure
+  bool multiples = false;          // many small panels, folded away on the page
 
   /// The models of all curves in the order in which they first appear.
   std::vector<std::string> models() const;

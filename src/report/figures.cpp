@@ -1,6 +1,7 @@
 #include "report/figures.hpp"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <cmath>
@@ -13,7 +14,10 @@ namespace mac::report {
 
 namespace {
 
-constexpr std::size_t panel_points = 400, single_points = 1000;  // per curve
+constexpr std::size_t panel_points = 400, single_points = 1000, multiple_points = 150;  // per curve
+constexpr std::size_t most_panels = 8;  // of variables, each with its error; of more, `few_panels` are drawn
+constexpr std::size_t few_panels = 4;
+constexpr std::size_t most_multiples = 36;  // small ones
 
 /// |predicted - true| / |true| over one trajectory, where the truth is known; NaN after a blow-up.
 double relative_error(std::span<const double> predicted, std::span<const double> truth) {
@@ -73,13 +77,38 @@ std::optional<AxisRange> range_around_truth(const Curve& truth, const std::vecto
   return AxisRange{std::max(lowest, low - span / 2), std::min(highest, high + span / 2)};
 }
 
+/// Of models that a pair of axes leaves out: in which panels.
+using LeftOut = std::vector<std::pair<std::string, std::vector<std::string>>>;
+
+void leave_out(LeftOut& left_out, const std::string& model, const std::string& panel) {
+  auto found = std::ranges::find(left_out, model, &LeftOut::value_type::first);
+  if (found == left_out.end()) found = left_out.insert(left_out.end(), {model, {}});
+  found->second.push_back(panel);
+}
+
+/// " Only as errors: markov in φ₃, ψ₃ (further from the truth than zero is)."
+std::string left_out_words(const LeftOut& left_out, std::size_t panels) {
+  std::string text;
+  for (const auto& [model, where] : left_out)
+    text += fmt::format("{}{}{}", text.empty() ? "" : "; ", model,
+                        where.size() == panels ? "" : fmt::format(" in {}", fmt::join(where, ", ")));
+  return text.empty()
+             ? text
+             : fmt::format(" Drawn as errors only, being further from the truth than zero is: {}.", text);
+}
+
 /// Value above, absolute error below. Only below: the floor, which the truth would hide, and models further
 /// from the truth than zero is, which would hide everything.
 Panel value_and_error(const std::string& label, const Curve& truth_curve, const std::vector<Curve>& models,
-                      std::size_t points) {
+                      std::size_t points, LeftOut& left_out) {
   std::vector<Curve> above;
-  for (const Curve& model : models)
-    if (!is_floor(model.model) && !(relative_error(model.y, truth_curve.y) > 1)) above.push_back(model);
+  for (const Curve& model : models) {
+    if (is_floor(model.model)) continue;
+    if (relative_error(model.y, truth_curve.y) > 1)
+      leave_out(left_out, model.model, label);
+    else
+      above.push_back(model);
+  }
   Axes value{label, false, {thinned(truth_curve, points)}, range_around_truth(truth_curve, above)};
   for (const Curve& model : above) value.curves.push_back(thinned(model, points));
   Axes error{"|error|", true, {}};
@@ -200,7 +229,18 @@ std::optional<Case> representative_case(const Evaluation& evaluation,
   return result;
 }
 
-Figure trajectory_figure(const Experiment& experiment, const Case& shown, Quantity quantity) {
+namespace {
+
+/// `count` of 0..n-1, evenly.
+std::vector<std::size_t> spread_over(std::size_t n, std::size_t count) {
+  std::vector<std::size_t> chosen;
+  for (std::size_t i = 0; i < std::min(n, count); ++i) chosen.push_back(i * n / std::min(n, count));
+  return chosen;
+}
+
+}  // namespace
+
+std::vector<Figure> trajectory_figures(const Experiment& experiment, const Case& shown, Quantity quantity) {
   const System& system = *experiment.system;
   const bool resolved = quantity == Quantity::resolved;
   const auto& names = resolved ? system.resolved_names() : system.closure_names();
@@ -213,24 +253,44 @@ Figure trajectory_figure(const Experiment& experiment, const Case& shown, Quanti
   figure.name = fmt::format("{}_{}", resolved ? "resolved" : "closure", shown.split);
   figure.title = title_of(resolved ? "Resolved variables" : "Closure", shown.split);
   figure.mark = training_end(experiment, shown.split);
-  figure.caption = fmt::format(
-      "{}: truth and models above (but for those further from it than zero is), absolute error below.{}",
-      case_words(shown),
-      figure.mark ? fmt::format(" The dashed line at t = {:g} ends the time that the "
-                                "training data cover.",
-                                *figure.mark)
-                  : "");
   figure.x_label = time_label(system.time_unit());
-  for (std::size_t v = 0; v < names.size(); ++v) {
+  LeftOut left_out;
+  const auto add_panel = [&](Figure& to, std::size_t v, std::size_t points) {
     const auto curve = [&](const Case::Rollout& rollout) {
       return curve_of(rollout, resolved ? rollout.resolved : rollout.closure, names.size(), v);
     };
     std::vector<Curve> models;
     for (const Case::Rollout& rollout : drawn.models) models.push_back(curve(rollout));
-    figure.panels.push_back(value_and_error(symbol(names[v]), curve(drawn.truth), models, panel_points));
-  }
+    to.panels.push_back(value_and_error(symbol(names[v]), curve(drawn.truth), models, points, left_out));
+  };
+  const bool many = names.size() > most_panels;
+  const std::vector<std::size_t> large = spread_over(names.size(), many ? few_panels : names.size());
+  for (const std::size_t v : large) add_panel(figure, v, panel_points);
+  figure.caption =
+      fmt::format("{}{}: truth and models above, absolute error below.{}{}{}", case_words(shown),
+                  many ? fmt::format(", {} of {} variables", large.size(), names.size()) : "",
+                  left_out_words(left_out, large.size()),
+                  resolved ? " The floor (exact) is drawn as an error only, for the truth would hide it."
+                           : " markov has no closure, and that of exact is the truth.",
+                  figure.mark ? fmt::format(" The dashed line at t = {:g} ends the time that the "
+                                            "training data cover.",
+                                            *figure.mark)
+                              : "");
   if (!drawn.models.empty()) figure.tables.push_back(case_table(experiment, drawn, quantity, names));
-  return figure;
+  if (!many) return {std::move(figure)};
+
+  Figure all;
+  all.name = figure.name + "_all";
+  const std::vector<std::size_t> small = spread_over(names.size(), most_multiples);
+  all.title = fmt::format("{}: {} variables", figure.title,
+                          small.size() == names.size() ? fmt::format("all {}", names.size())
+                                                       : fmt::format("{} of {}", small.size(), names.size()));
+  all.caption = "The same trajectory, truth and models above, absolute error below.";
+  all.x_label = figure.x_label;
+  all.mark = figure.mark;
+  all.multiples = true;
+  for (const std::size_t v : small) add_panel(all, v, multiple_points);
+  return {std::move(figure), std::move(all)};
 }
 
 Figure energy_figure(const Experiment& experiment, const Case& shown) {
@@ -248,10 +308,11 @@ Figure energy_figure(const Experiment& experiment, const Case& shown) {
   figure.name = fmt::format("energy_{}", shown.split);
   figure.title = title_of("Resolved energy", shown.split);
   figure.mark = training_end(experiment, shown.split);
-  figure.caption = fmt::format("{}: energy Σ|θₖ|² of the resolved Fourier modes, absolute error below.",
-                               case_words(shown));
   figure.x_label = time_label(experiment.system->time_unit());
-  figure.panels.push_back(value_and_error("energy", energy(shown.truth), models, single_points));
+  LeftOut left_out;
+  figure.panels.push_back(value_and_error("energy", energy(shown.truth), models, single_points, left_out));
+  figure.caption = fmt::format("{}: energy Σ|θₖ|² of the resolved Fourier modes, absolute error below.{}",
+                               case_words(shown), left_out_words(left_out, 1));
   return figure;
 }
 

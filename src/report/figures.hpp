@@ -33,8 +33,12 @@ std::optional<Case> representative_case(const Evaluation& evaluation,
                                         const std::string& split);
 
 enum class Quantity { resolved, closure };
-/// Truth and models, the absolute error below, one panel a variable; a table of the relative errors.
-Figure trajectory_figure(const Experiment& experiment, const Case& shown, Quantity quantity);
+/// Truth and models, the absolute error below, one panel a variable; a table of the relative errors. Of many variables a few
+/// are drawn so, and a second figure has small panels of all, or of as many as a page bears.
+std::vector<Figure> trajectory_figures(const Experiment& experiment, const Case& shown, Quantity quantity);
+/// A field on a ring or a line over time: truth, models, and their differences from it. None where the system has no
+/// lattice of one direction.
+std::optional<Figure> space_time_figure(const Experiment& experiment, const Case& shown);
 /// Energy of the resolved modes and its error.
 Figure energy_figure(const Experiment& experiment, const Case& shown);
 
@@ -47,6 +51,9 @@ std::vector<Figure> statistics_figures(const Evaluation& evaluation);
 
 /// CRPS, error and spread over lead times, rank histograms and reliability, where rollouts have several members.
 std::vector<Figure> verification_figures(const Evaluation& evaluation);
+
+/// Error against each parameter that varies, inside and outside of its range in the training data.
+std::vector<Figure> parameter_figures(const Evaluation& evaluation);
 
 /// Wall time of each step against its index.
 struct StepTimes {

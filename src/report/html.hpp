@@ -11,7 +11,8 @@ namespace mac::report {
 /// Text with &, <, > and quotes as entities.
 std::string escaped(std::string_view text);
 
-/// A table with its title; it scrolls inside its own box where the page is narrow.
+/// A table with its title; it scrolls inside its own box where the page is narrow. What follows "±" in a cell stands below
+/// the number, so that many models fit side by side.
 std::string html_table(const Table& table);
 
 /// Names and values, one pair a row.
@@ -19,9 +20,10 @@ using Facts = std::vector<std::pair<std::string, std::string>>;
 std::string html_facts(const Facts& facts);
 
 std::string html_paragraph(const std::string& text);
-std::string html_warning(const std::string& text);  // a paragraph that stands out
-std::string html_note(const std::string& text);     // small print
-/// Anything, folded away under a summary.
+std::string html_headline(const std::string& text, bool good);  // the one sentence for those in a hurry
+std::string html_warning(const std::string& text);              // a paragraph that stands out
+std::string html_note(const std::string& text);                 // small print
+/// Anything, folded away under a summary, which is text.
 std::string html_folded(const std::string& summary, const std::string& html);
 /// A text as it stands, folded away.
 std::string html_listing(const std::string& summary, const std::string& text);

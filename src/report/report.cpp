@@ -15,6 +15,8 @@
 #include "report/gnuplot.hpp"
 #include "report/html.hpp"
 #include "report/run_folder.hpp"
+#include "report/summary.hpp"
+#include "report/training_summary.hpp"
 
 namespace mac {
 
@@ -25,6 +27,7 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr std::size_t longest_open_table = 8;  // rows below a figure; longer ones are folded away
+constexpr std::size_t longest_table = 12;      // the same for those of the evaluation
 
 const std::map<std::string, std::string, std::less<>> system_titles{
     {"burgers", "Viscous Burgers' equation"},
@@ -38,14 +41,25 @@ std::string system_title(const System& system) {
   return found == system_titles.end() ? std::string(system.name()) : found->second;
 }
 
-/// The settings of a table of the experiment on one line: all of them, or those that the file gives.
-std::string settings(const Experiment& experiment, const char* name, bool defaults) {
+/// The settings of a table of the experiment on one line, defaults included.
+std::string settings(const Experiment& experiment, const char* name) {
   const auto table = experiment.config.table_if(name);
   if (!table) return {};
   std::vector<std::string> parts;
   for (const auto& [key, value] : table->values())
-    if (key != "name" && (defaults || table->has(key))) parts.push_back(fmt::format("{} = {}", key, value));
+    if (key != "name") parts.push_back(fmt::format("{} = {}", key, value));
   return fmt::format("{}", fmt::join(parts, ", "));
+}
+
+/// "uniform, scale = 1": how the trajectories of a split begin, where the experiment says or a default does.
+std::string initial_words(const Experiment& experiment, const std::string& split) {
+  const auto data = experiment.config.table_if("data");
+  const auto table = data ? data->table_if(split) : std::nullopt;
+  if (!table || !table->has("initial") || !table->holds_table("initial")) return {};
+  std::vector<std::string> parts;
+  for (const auto& [key, value] : table->table("initial").values())
+    parts.push_back(fmt::format("{} = {}", key, value));
+  return parts.empty() ? std::string() : fmt::format("; initial: {}", fmt::join(parts, ", "));
 }
 
 std::string value_of(const Model& model, const std::string& key) {
@@ -75,60 +89,57 @@ Table models_table(const std::vector<TrainedModel>& models) {
   return table;
 }
 
-std::string wall_times(const nlohmann::json& timing) {
+/// What took longest first; the sum in the title.
+std::optional<Table> wall_times(const nlohmann::json& timing) {
   const auto stages = timing.find("stages");
-  if (stages == timing.end() || !stages->is_object()) return {};
-  std::string text;
+  if (stages == timing.end() || !stages->is_object()) return std::nullopt;
+  std::vector<std::pair<std::string, double>> times;
+  double sum = 0;
   for (const auto& [stage, seconds] : stages->items())
-    if (seconds.is_number())
-      text += fmt::format("{}{} {:.3g} s", text.empty() ? "" : ", ", stage, seconds.get<double>());
-  if (const auto machine = timing.find("machine");
-      machine != timing.end() && machine->is_string() && !text.empty())
-    text += fmt::format(" ({})", machine->get<std::string>());
-  return text;
+    if (seconds.is_number()) times.emplace_back(stage, seconds.get<double>()), sum += times.back().second;
+  if (times.empty()) return std::nullopt;
+  std::ranges::stable_sort(times, std::greater{}, &std::pair<std::string, double>::second);
+  const auto machine = timing.find("machine");
+  Table table{
+      fmt::format("Wall times: {}{}", duration(sum),
+                  machine != timing.end() && machine->is_string() ? ", " + machine->get<std::string>() : ""),
+      {"stage", "time"},
+      {}};
+  for (const auto& [stage, seconds] : times) table.rows.push_back({stage, duration(seconds)});
+  return table;
 }
 
 Section what_was_run(const Source& source) {
   const Experiment& experiment = source.experiment;
   const std::string& text = experiment.config.text();
   Facts facts{{"System", system_title(*experiment.system)},
-              {"Parameters", settings(experiment, "system", true)},
+              {"Parameters", settings(experiment, "system")},
               {"Data", fmt::format("solver step {:g}, closure step {:g}, seed {}", experiment.data.dt,
                                    experiment.data.closure_step(), experiment.data.seed)}};
   for (const SplitPlan& split : experiment.data.splits)
-    facts.emplace_back("  " + split.name,
-                       fmt::format("{} {} to t = {:g}", split.trajectories,
-                                   split.trajectories == 1 ? "trajectory" : "trajectories", split.horizon));
-  if (const std::string training = settings(experiment, "training", false); !training.empty())
-    facts.emplace_back("Training", training);
+    facts.emplace_back("  " + split.name, fmt::format("{} {} to t = {:g}{}", split.trajectories,
+                                                      split.trajectories == 1 ? "trajectory" : "trajectories",
+                                                      split.horizon, initial_words(experiment, split.name)));
   std::string rollouts;
   for (const ModelMetrics& model : source.evaluation.models)
     rollouts += fmt::format("{}{}{}", rollouts.empty() ? "" : ", ", model.model,
                             model.files.size() > 1 ? fmt::format(" ({} seeds)", model.files.size()) : "");
   facts.emplace_back("Compared", rollouts);
-  if (const std::string times = wall_times(source.timing); !times.empty())
-    facts.emplace_back("Wall times", times);
   facts.emplace_back("Program", fmt::format("mac {} ({})", version(), commit()));
 
   std::string body = html_facts(facts);
   if (!source.models.empty()) body += html_table(models_table(source.models));
   std::set<std::string> told;
-  for (const TrainedModel& trained : source.models)
-    if (const std::string plan = value_of(trained.model, "training");
-        plan != "-" && told.insert(trained.name).second)
-      body += html_listing(fmt::format("Training of {}: every setting", trained.name), plan);
-  return {"run", "What was run", body + html_listing("The experiment file", text)};
-}
-
-Section verdict_section(const Evaluation& evaluation) {
-  Section section{"verdict", "Verdict", {}};
-  for (const Verdict& verdict : verdicts(evaluation)) {
-    section.body += html_paragraph(verdict.sentence + ".");
-    for (const std::string& warning : verdict.warnings) section.body += html_warning(warning + ".");
+  for (const TrainedModel& trained : source.models) {
+    const std::string plan = value_of(trained.model, "training");
+    if (plan == "-" || !told.insert(trained.name).second) continue;
+    if (const Table stages = stages_table(trained.name, plan); !stages.rows.empty())
+      body += html_table(stages);
+    body += html_listing(fmt::format("Training of {}: every setting in force", trained.name), plan);
   }
-  if (section.body.empty()) section.body = html_paragraph("No learned or fitted closure is compared.");
-  section.body += html_note(std::string(verdict_measure()) + ".");
-  return section;
+  if (const auto times = wall_times(source.timing))
+    body += html_folded(times->title, html_table({"", times->header, times->rows}));
+  return {"run", "What was run", body + html_listing("The experiment file", text)};
 }
 
 Section blow_ups(const Evaluation& evaluation, Section section) {
@@ -142,10 +153,16 @@ Section blow_ups(const Evaluation& evaluation, Section section) {
 }
 
 Section result_tables(const Evaluation& evaluation) {
-  Section section{"tables", "Tables",
-                  html_paragraph("Errors beside the paper's own, where it gives one for the same quantity. "
-                                 "Several seeds of a model are pooled.")};
-  for (const Table& table : tables(evaluation)) section.body += html_table(table);
+  Section section{
+      "tables", "Tables",
+      html_paragraph(
+          "Mean over the trajectories, and below it the standard deviation. The paper's own numbers stand "
+          "beside ours where it has them. Several seeds of a model are pooled. Errors of closures and "
+          "tables of many variables are folded.")};
+  for (const Table& table : tables(evaluation))
+    section.body += table.of_closures || table.rows.size() > longest_table
+                        ? html_folded(table.title, html_table(table))
+                        : html_table(table);
   return blow_ups(evaluation, std::move(section));
 }
 
@@ -161,6 +178,10 @@ std::vector<NamedResponse> memory_responses(const Source& source, int threads) {
     if (trained.model.noise.channels == 0 &&
         std::ranges::find(responses, trained.name, &NamedResponse::model) == responses.end())
       responses.push_back({trained.name, memory_response(trained.model, *source.data, options)});
+  // The panels are closure components: a network of other ones (a local one beside one of the whole state) has none.
+  std::erase_if(responses, [&](const NamedResponse& named) {
+    return named.response.closure_names != responses.front().response.closure_names;
+  });
   return responses;
 }
 
@@ -174,24 +195,31 @@ std::vector<Figure> case_figures(Source& source) {
     if (split.name == statistics_split) continue;  // no trajectory of it means anything
     const auto shown = representative_case(source.evaluation, source.rollouts, source.truths, split.name);
     if (!shown) continue;
-    figures.push_back(trajectory_figure(experiment, *shown, Quantity::resolved));
-    if (Figure closure = trajectory_figure(experiment, *shown, Quantity::closure);
-        closure.models().size() > 1)
-      figures.push_back(std::move(closure));  // some model has a closure of its own
+    for (Figure& figure : trajectory_figures(experiment, *shown, Quantity::resolved))
+      figures.push_back(std::move(figure));
+    for (Figure& closure : trajectory_figures(experiment, *shown, Quantity::closure))
+      if (closure.models().size() > 1)
+        figures.push_back(std::move(closure));  // some model has a closure of its own
     if (fourier) figures.push_back(energy_figure(experiment, *shown));
+    if (auto field = space_time_figure(experiment, *shown)) figures.push_back(std::move(*field));
   }
   return figures;
 }
 
 std::string html_figure(const Figure& figure, const DrawnFigure& drawn, const std::string& pdf) {
-  std::string text =
-      fmt::format("<figure id=\"{}\"><h3>{}</h3>\n<ul class=\"legend\">", figure.name, escaped(figure.title));
+  std::string text = fmt::format("<figure id=\"{}\"><h3>{}</h3>\n", figure.name, escaped(figure.title));
+  std::string drawing = "<ul class=\"legend\">";
   for (const std::string& model : figure.models())
-    text += fmt::format("<li>{}{}</li>", legend_sample(model), escaped(model));
-  text += fmt::format("</ul>\n<div class=\"{}\">\n", drawn.svg.size() == 1 ? "single" : "panels");
-  for (const std::string& svg : drawn.svg) text += svg + "\n";
-  text += fmt::format("</div>\n<figcaption>{} <a href=\"{}\">PDF</a></figcaption>\n", escaped(figure.caption),
-                      escaped(pdf));
+    drawing += fmt::format("<li>{}{}</li>", legend_sample(model), escaped(model));
+  drawing += fmt::format("</ul>\n<div class=\"{}\">\n", figure.multiples        ? "multiples"
+                                                        : drawn.svg.size() == 1 ? "single"
+                                                                                : "panels");
+  for (const std::string& svg : drawn.svg) drawing += svg + "\n";
+  drawing += "</div>\n";
+  text += figure.multiples ? html_folded(fmt::format("{} small panels", drawn.svg.size()), drawing) : drawing;
+  text += fmt::format(
+      "<figcaption>{} <a href=\"{}\">PDF<span class=\"unseen\"> of the figure {}</span></a></figcaption>\n",
+      escaped(figure.caption), escaped(pdf), escaped(figure.title));
   for (const Table& table : figure.tables)
     text += table.rows.size() > longest_open_table ? html_folded(table.title, html_table(table))
                                                    : html_table(table);
@@ -210,6 +238,7 @@ Evaluation write_report(Source source, const std::string& output, const ReportOp
   for (Figure& figure : series_figures(evaluation)) figures.push_back(std::move(figure));
   for (Figure& figure : statistics_figures(evaluation)) figures.push_back(std::move(figure));
   for (Figure& figure : verification_figures(evaluation)) figures.push_back(std::move(figure));
+  for (Figure& figure : parameter_figures(evaluation)) figures.push_back(std::move(figure));
   const auto add = [&](std::optional<Figure> figure) {
     if (figure) figures.push_back(std::move(*figure));
   };
@@ -231,7 +260,7 @@ Evaluation write_report(Source source, const std::string& output, const ReportOp
       fmt::format(
           "A reduced model of {} resolved variables, closed by {} models and compared with the full system.",
           system.resolved_size(), evaluation.models.size()),
-      {verdict_section(evaluation), run, result_tables(evaluation), shown});
+      {verdict_section(evaluation), shown, result_tables(evaluation), run});
 
   make_folder(files);
   for (std::size_t i = 0; i < figures.size(); ++i)
@@ -247,6 +276,7 @@ void draw_series(const Evaluation& evaluation, const std::string& folder) {
   namespace fs = std::filesystem;
   make_folder(folder);
   for (const auto& figures : {report::series_figures(evaluation), report::statistics_figures(evaluation),
+                              report::parameter_figures(evaluation),
                               report::verification_figures(evaluation)})
     for (const report::Figure& figure : figures)
       write_file_atomically(fs::path(folder) / (figure.name + ".svg"), report::draw(figure).whole_svg);

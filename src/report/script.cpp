@@ -22,14 +22,16 @@ struct Layout {
   double title, left, right, bottom, gap;
 };
 
-constexpr Layout page_panels{360, 180, 105, 26, 66, 12, 48, 14};  // SVG, several a row on a wide page
-constexpr Layout page_single{640, 300, 130, 26, 66, 12, 48, 14};
-constexpr Layout print_panels{240, 115, 75, 22, 58, 8, 38, 10};  // PDF, three across the width of a page
-constexpr Layout print_single{480, 220, 100, 22, 58, 8, 38, 10};
+// On the right there is room for half of a tick's label at the very end of the axis.
+constexpr Layout page_panels{360, 180, 105, 26, 66, 24, 48, 14};  // SVG, several a row on a wide page
+constexpr Layout page_single{640, 300, 130, 26, 66, 24, 48, 14};
+constexpr Layout page_multiples{220, 96, 60, 26, 58, 20, 46, 14};  // SVG, six a row
+constexpr Layout print_panels{240, 115, 75, 22, 58, 18, 38, 10};   // PDF, three across the width of a page
+constexpr Layout print_single{480, 220, 100, 22, 58, 18, 38, 10};
 constexpr double room_above = 8;  // where there is no title
 constexpr double legend_row = 18, legend_sample_width = 32, letter_width = 5.5;
-constexpr double label_centre = 11;  // of the y axis, from the left edge
-constexpr std::size_t most_ticks = 5;
+constexpr double label_centre = 11;                   // of the y axis, from the left edge
+constexpr std::size_t most_ticks = 5, few_ticks = 3;  // the latter in small panels
 
 double title_height(const Layout& layout, const Figure& figure) {
   const bool titled =
@@ -81,6 +83,21 @@ std::string block_name(std::size_t panel, std::size_t axes, std::size_t curve) {
   return fmt::format("$p{}a{}c{}", panel, axes, curve);
 }
 
+std::string map_name(std::size_t panel, std::size_t axes) { return fmt::format("$p{}a{}map", panel, axes); }
+
+std::string map_block(const std::string& name, const HeatMap& map) {
+  std::string text = fmt::format("{} << END\n", name);
+  for (std::size_t k = 0; k < map.values.size(); ++k)
+    text += fmt::format("{:.7g} {:.7g} {:.5g}\n", map.x[k % map.x.size()], map.y[k / map.x.size()], map.values[k]);
+  return text + "END\n";
+}
+
+bool has_map(const Figure& figure) {
+  return std::ranges::any_of(figure.panels, [](const Panel& panel) {
+    return std::ranges::any_of(panel.axes, [](const Axes& axes) { return axes.map.has_value(); });
+  });
+}
+
 /// Every curve as a named block of data, and with it the vertical mark of each pair of axes.
 std::string data_blocks(const Figure& figure) {
   std::string text;
@@ -89,6 +106,7 @@ std::string data_blocks(const Figure& figure) {
       const Axes& axes = figure.panels[p].axes[a];
       for (std::size_t c = 0; c < axes.curves.size(); ++c)
         text += data_block(block_name(p, a, c), axes.curves[c].x, axes.curves[c].y);
+      if (axes.map) text += map_block(map_name(p, a), *axes.map);
       const AxisRange range = shown_range(axes);
       if (figure.mark)
         text += data_block(fmt::format("$p{}a{}mark", p, a), {*figure.mark, *figure.mark},
@@ -100,9 +118,12 @@ std::string data_blocks(const Figure& figure) {
 AxisRange x_range(const Figure& figure) {
   AxisRange range{INFINITY, -INFINITY};
   for (const Panel& panel : figure.panels)
-    for (const Axes& axes : panel.axes)
+    for (const Axes& axes : panel.axes) {
+      if (axes.map)
+        for (const double x : axes.map->x) range = {std::min(range.low, x), std::max(range.high, x)};
       for (const Curve& curve : axes.curves)
         for (const double x : curve.x) range = {std::min(range.low, x), std::max(range.high, x)};
+    }
   if (range.low < range.high) return range;
   return std::isfinite(range.low) ? AxisRange{range.low / 2, 2 * range.low + 1} : AxisRange{};
 }
@@ -118,10 +139,10 @@ std::string plain(const std::string& text) {
 }
 
 /// The y axis; its label stands `label_x`, `label_y` on the screen, so that those of a column are in line.
-std::string y_axis(const Axes& axes, double label_x, double label_y) {
+std::string y_axis(const Axes& axes, std::size_t most, double label_x, double label_y) {
   const AxisRange range = shown_range(axes);
   const double unit = axes.log_y ? 1 : axis_unit(range);
-  const auto ticks = axes.log_y ? log_ticks(range, most_ticks) : linear_ticks(range, most_ticks, unit);
+  const auto ticks = axes.log_y ? log_ticks(range, most) : linear_ticks(range, most, unit);
   const std::string label =
       plain(axes.y_label) + (unit == 1 ? "" : " / " + power_of_ten(std::round(std::log10(unit))));
   return fmt::format(
@@ -136,7 +157,8 @@ std::string plot_panel(const Figure& figure, std::size_t p, const Layout& layout
                        const Rectangle& area) {
   const Panel& panel = figure.panels[p];
   const AxisRange x = x_range(figure);
-  const auto x_ticks = figure.log_x ? log_ticks(x, most_ticks) : linear_ticks(x, most_ticks);
+  const std::size_t most = figure.multiples ? few_ticks : most_ticks;
+  const auto x_ticks = figure.log_x ? log_ticks(x, most) : linear_ticks(x, most);
   std::string text;
   double top = area.bottom + area.height - title_height(layout, figure);
   for (std::size_t a = 0; a < panel.axes.size(); ++a) {
@@ -150,9 +172,16 @@ std::string plot_panel(const Figure& figure, std::size_t p, const Layout& layout
     text += fmt::format("set title {} offset 0,-0.6\n", quoted(a == 0 ? plain(panel.title) : ""));
     text += fmt::format("set xlabel {} offset 0,0.4\nset xtics {}\n",
                         quoted(last ? plain(figure.x_label) : ""), ticks_text(x_ticks, last));
-    text +=
-        y_axis(panel.axes[a], (area.left + label_centre) / canvas.width, (top + bottom) / 2 / canvas.height);
+    text += y_axis(panel.axes[a], most, (area.left + label_centre) / canvas.width,
+                   (top + bottom) / 2 / canvas.height);
     std::vector<std::string> plots;
+    if (const auto& map = panel.axes[a].map) {
+      text += fmt::format(
+          "set palette defined (-1 \"#2166ac\", -0.5 \"#92c5de\", 0 \"#f7f7f7\", 0.5 \"#f4a582\", 1 \"#b2182b\")\n"
+          "set cbrange [{:.6g}:{:.6g}]\nunset colorbox\n",
+          map->colours.low, map->colours.high);
+      plots.push_back(fmt::format("{} with image notitle", map_name(p, a)));
+    }
     if (figure.mark)
       plots.push_back(fmt::format(
           "$p{}a{}mark with lines linewidth 0.8 dashtype (4,4) linecolor rgb \"#808080\" notitle", p, a));
@@ -207,18 +236,19 @@ std::string plot_legend(const std::vector<std::vector<std::string>>& rows, const
 }
 
 const Layout& svg_layout(const Figure& figure) {
-  return figure.panels.size() == 1 ? page_single : page_panels;
+  return figure.multiples ? page_multiples : figure.panels.size() == 1 ? page_single : page_panels;
 }
 
 std::string svg_commands(const Figure& figure) {
   const auto [width, height] = svg_size(figure);
   const Rectangle canvas{0, 0, width, height};
+  const char* images = has_map(figure) ? "standalone " : "";  // inside of the file
   std::string text;
   for (std::size_t p = 0; p < figure.panels.size(); ++p)
     text += fmt::format(
-        "set terminal svg size {:g},{:g} dynamic font \"sans-serif,12\" enhanced dashlength {:g}\n"
+        "set terminal svg size {:g},{:g} dynamic {}font \"sans-serif,12\" enhanced dashlength {:g}\n"
         "set output \"panel{}.svg\"\nset multiplot\n{}unset multiplot\nunset output\n",
-        width, height, dash_length, p, plot_panel(figure, p, svg_layout(figure), canvas, canvas));
+        width, height, images, dash_length, p, plot_panel(figure, p, svg_layout(figure), canvas, canvas));
   return text;
 }
 
@@ -254,9 +284,9 @@ std::string print_commands(const Figure& figure) {
              "set output \"figure.pdf\"\n{}",
              page.width / 96, page.height / 96, points, dash_length, plots) +
          fmt::format(
-             "set terminal svg size {:g},{:g} font \"sans-serif,{:.1f}\" enhanced dashlength {:g} "
+             "set terminal svg size {:g},{:g} {}font \"sans-serif,{:.1f}\" enhanced dashlength {:g} "
              "background \"white\"\nset output \"figure.svg\"\n{}",
-             page.width, page.height, points * pixels_a_point, dash_length, plots);
+             page.width, page.height, has_map(figure) ? "standalone " : "", points * pixels_a_point, dash_length, plots);
 }
 
 }  // namespace

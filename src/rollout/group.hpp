@@ -24,7 +24,8 @@ struct GroupTask {
   std::size_t first_in_data;        // index of time[0] in the data
   std::size_t history;              // the model is given the truth up to and including this index
   bool continued;
-  std::size_t count;  // trajectories
+  std::size_t count;                                            // trajectories
+  std::span<const std::shared_ptr<const System>> systems = {};  // of each, where parameters vary
 };
 
 /// A group of trajectories, (count, n_time, ...).

@@ -45,7 +45,7 @@ struct SplitTask {
 /// The rollout of the paper's sec_framework: predict C_n from y_n, advance eq. (3), eq_rom2, by one step,
 /// repeat.
 GroupResult roll_group(ClosureGroup& group, const GroupTask& task, GroupStart start, Progress& progress) {
-  const auto& [system, held, dt, time, first_in_data, history, continued, count] = task;
+  const auto& [system, held, dt, time, first_in_data, history, continued, count, systems] = task;
   const std::size_t d = system.resolved_size(), c = system.closure_size(), times = time.size();
   GroupResult out{std::vector<double>(count * times * d, nan),
                   std::vector<double>(count * times * c, nan),
@@ -75,7 +75,8 @@ GroupResult roll_group(ClosureGroup& group, const GroupTask& task, GroupStart st
       std::copy_n(now, c, out.closure.data() + (i * times + n) * c);
     }
     if (n + 1 < times) {
-      group.advance(step, {system, dt, held, count, closure.data(), step > 0 ? previous.data() : nullptr},
+      group.advance(step,
+                    {system, dt, held, count, closure.data(), step > 0 ? previous.data() : nullptr, systems},
                     y.data());
       if (n + 1 <= history)  // still reading the true past
         for (std::size_t i = 0; i < count; ++i)
@@ -169,6 +170,7 @@ template <class Take>
 void roll_split(const ClosureModel& model, const System& system, const SplitTask& task, int threads,
                 Progress& progress, const Take& take) {
   const std::size_t n = task.trajectories;
+  const std::vector<std::shared_ptr<const System>>& systems = task.split.systems();
   const auto at_once = model.rolls_at_once(task.time.size());
   if (at_once) threads = 1;
   // Small enough that every thread has work; a model's results must not depend on the grouping.
@@ -186,7 +188,8 @@ void roll_split(const ClosureModel& model, const System& system, const SplitTask
                              task.first_in_data,
                              task.history,
                              task.earlier != nullptr,
-                             count};
+                             count,
+                             systems.empty() ? std::span(systems) : std::span(systems).subspan(first, count)};
         if (at_once) {
           GroupResult result = model.roll(work, start_group(task, first, count, 0));
           progress.advance(count * task.time.size());
@@ -343,7 +346,7 @@ GroupResult ClosureModel::roll(const GroupTask&, GroupStart) const {
 void ClosureGroup::advance(std::size_t, const GroupStep& step, double* y) {
   const std::size_t d = step.system.resolved_size(), c = step.system.closure_size();
   for (std::size_t i = 0; i < step.count; ++i)
-    coupled_step(step.system, step.dt, step.held, step.closure + i * c,
+    coupled_step(step.system_of(i), step.dt, step.held, step.closure + i * c,
                  step.previous ? step.previous + i * c : nullptr, y + i * d);
 }
 
@@ -379,9 +382,13 @@ RolloutFile rollout_in_memory(const ClosureModel& model, const DataFile& data,
                  append(split.members.closure, result.members.closure);
                  append(split.members.blow_up_time, result.members.blow_up_time);
                });
+    for (std::size_t i = 0; i < n; ++i)
+      split.parameters.insert(split.parameters.end(), task.split.parameters(i).begin(),
+                              task.split.parameters(i).end());
     file.splits.push_back(std::move(split));
   }
   if (const ResolvedRange* range = data.training_range()) file.training_range = *range;
+  file.parameter_range = options.parameter_range ? options.parameter_range : data.parameter_range();
   return file;
 }
 
@@ -404,6 +411,8 @@ void rollout(const ClosureModel& model, const DataFile& data, const std::string&
   if (model.precision()) file.set_attribute("/", "precision", std::string(to_string(*model.precision())));
   if (!options.self_contained) write_data_reference(file, path, data);
   if (const ResolvedRange* range = data.training_range()) write_training_range(file, *range);
+  if (const auto range = options.parameter_range ? options.parameter_range : data.parameter_range())
+    write_parameter_range(file, *range);
   SecondsPerStep times;
   {
     Progress progress(fmt::format("rolling out {}", model.name()), steps_of(tasks), options.quiet);

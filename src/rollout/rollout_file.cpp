@@ -28,6 +28,7 @@ constexpr const char* validation_horizon_key = "validation_horizon";
 constexpr const char* validation_error_key = "validation_error";
 constexpr const char* members_name = "members";
 constexpr const char* training_range_name = "/training_range";
+constexpr const char* parameter_range_name = "/parameter_range";
 
 std::string in_split(const std::string& split, const char* name) {
   return fmt::format("/{}/{}", split, name);
@@ -76,6 +77,11 @@ RolloutSplitWriter::RolloutSplitWriter(h5::File& file, const DataSplit& split, c
     member_closure_ =
         create_series(file, split.name(), "members/closure", runs, times_, system.closure_names());
     member_blow_up_time_ = file.create_dataset(group + "/blow_up_time", {runs});
+  }
+  if (!split.parameter_names().empty()) {
+    h5::Dataset parameters = create_parameters(file, split.name(), trajectories, split.parameter_names());
+    for (std::size_t i = 0; i < trajectories; ++i)
+      parameters.write({i, 0}, {1, split.parameter_names().size()}, split.parameters(i).data());
   }
   if (memory_size)
     memory_ = file.create_dataset(in_split(split.name(), members > 1 ? "members/memory" : "memory"),
@@ -134,10 +140,33 @@ void write_data_reference(h5::File& file, const std::string& path, const DataFil
   file.set_attribute("/", data_content_key, data.content());
 }
 
-void write_training_range(h5::File& file, const ResolvedRange& range) {
-  h5::Dataset dataset = file.create_dataset(training_range_name, {2, range.low.size()});
+namespace {
+
+void write_range(h5::File& file, const char* name, const ResolvedRange& range) {
+  h5::Dataset dataset = file.create_dataset(name, {2, range.low.size()});
   dataset.write({0, 0}, {1, range.low.size()}, range.low.data());
   dataset.write({1, 0}, {1, range.high.size()}, range.high.data());
+}
+
+/// None where the file has none; Error if it is of another number of variables.
+std::optional<ResolvedRange> read_range(const h5::File& file, const char* name, std::size_t d) {
+  if (!file.has(name)) return std::nullopt;
+  const h5::Dataset dataset = file.dataset(name);
+  if (dataset.dims() != std::vector<std::size_t>{2, d})
+    throw Error("{}: {} has shape ({}), expected (2, {})", file.path(), name, fmt::join(dataset.dims(), ", "),
+                d);
+  const std::vector<double> values = dataset.read_all();
+  const auto middle = values.begin() + static_cast<std::ptrdiff_t>(d);
+  return ResolvedRange{{values.begin(), middle}, {middle, values.end()}};
+}
+
+}  // namespace
+
+void write_training_range(h5::File& file, const ResolvedRange& range) {
+  write_range(file, training_range_name, range);
+}
+void write_parameter_range(h5::File& file, const ResolvedRange& range) {
+  write_range(file, parameter_range_name, range);
 }
 
 void write_validation(h5::File& file, const ValidationError& validation) {
@@ -192,16 +221,9 @@ RolloutReader::RolloutReader(const std::string& path)
     header_.precision = precision_from(file_.string_attribute("/", "precision"));
   if (file_.has_attribute("/", "noise_seed")) header_.noise_seed = file_.integer_attribute("/", "noise_seed");
   if (splits().empty()) throw Error("{}: holds no split", path);
-  if (file_.has(training_range_name)) {
-    const h5::Dataset dataset = file_.dataset(training_range_name);
-    const std::size_t d = header_.experiment.system->resolved_size();
-    if (dataset.dims() != std::vector<std::size_t>{2, d})
-      throw Error("{}: {} has shape ({}), expected (2, {})", path, training_range_name,
-                  fmt::join(dataset.dims(), ", "), d);
-    const std::vector<double> values = dataset.read_all();
-    const auto middle = values.begin() + static_cast<std::ptrdiff_t>(d);
-    header_.training_range = ResolvedRange{{values.begin(), middle}, {middle, values.end()}};
-  }
+  header_.training_range = read_range(file_, training_range_name, header_.experiment.system->resolved_size());
+  header_.parameter_range =
+      read_range(file_, parameter_range_name, header_.experiment.data.parameters.size());
   if (file_.has_attribute("/", validation_error_key))
     header_.validation = ValidationError{file_.number_attribute("/", validation_horizon_key),
                                          file_.number_attribute("/", validation_error_key)};
@@ -291,6 +313,11 @@ RolloutSplit RolloutReader::read(const std::string& name, std::size_t first, std
     std::vector<double>& rows = members.count > 1 ? members.memory : split.memory;
     rows = memory.read_all();
     keep(rows, members.count * *split.memory_size);
+  }
+  if (const std::size_t p = header_.experiment.data.parameters.size();
+      p > 0 && file_.has(in_split(name, "parameters"))) {
+    split.parameters = open_series(file_, name, "parameters", {n, p}).read_all();
+    keep(split.parameters, p);
   }
   split.seconds_per_step = seconds_per_step(name);
   if (!split.seconds_per_step.empty() && split.seconds_per_step.size() != times)

@@ -4,6 +4,8 @@
 //   inside;
 //                         validation_horizon, validation_error
 //   /training_range (2, d)  least and largest value of each resolved variable in the training data
+//   /parameter_range (2, p)  likewise of the parameters that vary, where some do
+//   /SPLIT/parameters (n_traj, p)  those of each trajectory
 //   /SPLIT                first_in_data: the data's saved time with which the rollout begins
 //   /SPLIT/members        of an ensemble: count; resolved, closure, blow_up_time, memory of each run, one after
 //                         the other in rows (trajectory, member)
@@ -51,6 +53,7 @@ SecondsPerStep read_step_times(const std::string& rollout);
 /// The rollout file at `path` refers to the data, from its own folder.
 void write_data_reference(h5::File& file, const std::string& path, const DataFile& data);
 void write_training_range(h5::File& file, const ResolvedRange& range);
+void write_parameter_range(h5::File& file, const ResolvedRange& range);
 void write_validation(h5::File& file, const ValidationError& validation);
 
 /// `count` times of a trajectory of the data from time `first` on, (count, d) and (count, c); NaN beyond the

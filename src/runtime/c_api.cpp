@@ -128,7 +128,7 @@ mac_status mac_model_clone(const mac_model* model, mac_model** clone, mac_error*
 
 void mac_model_close(mac_model* model) { delete model; }
 
-size_t mac_model_inputs(const mac_model* model) { return model ? model->shared->model.inputs() : 0; }
+size_t mac_model_inputs(const mac_model* model) { return model ? model->shared->model.input_size() : 0; }
 
 size_t mac_model_outputs(const mac_model* model) { return model ? model->shared->model.shape.d_out : 0; }
 

@@ -112,12 +112,14 @@ bool Guard::closure(std::size_t column, double* closure) {
     ++record.closure_outside;
     record.closure_excess = std::max(record.closure_excess, excess);
   }
+  // A step counts once, also where its inputs were clipped before.
+  const bool counted = settings_.inputs == GuardSettings::Inputs::clip && excess_[column] > 0;
   switch (settings_.closure) {
     case GuardSettings::Closure::count:
       break;
     case GuardSettings::Closure::clip:
       for (std::size_t i = 0; i < outputs; ++i) closure[i] = output_.clipped(i, closure[i]);
-      record.changed += excess > 0;
+      record.changed += excess > 0 && !counted;
       break;
     case GuardSettings::Closure::scale:
       if (share == 1) break;
@@ -125,7 +127,7 @@ bool Guard::closure(std::size_t column, double* closure) {
         const double middle = (output_.low[i] + output_.high[i]) / 2;
         closure[i] = middle + share * (closure[i] - middle);
       }
-      ++record.changed;
+      record.changed += !counted;
       break;
     case GuardSettings::Closure::fade:
       if (excess_[column] == 0) break;

@@ -143,7 +143,7 @@ class StateOf final : public RuntimeState {
 
   /// The noise of the step that each active column is about to take.
   void take_noise() {
-    const std::size_t width = engine_.shape().d_in, inputs = model_->model.inputs();
+    const std::size_t width = engine_.shape().d_in, inputs = model_->model.input_size();
     for (const Run& run : runs_)
       for (std::size_t j = run.first; j < run.first + run.count; ++j) {
         noise_.advance(j, {places_[j].seed, static_cast<std::uint32_t>(places_[j].stream)}, steps_[j]);
@@ -156,7 +156,7 @@ class StateOf final : public RuntimeState {
   template <bool kGuarded, class In>
   bool take(const In& y) {
     const NormaliserView normaliser = model_->normalisers.input.view();
-    const std::size_t inputs = model_->model.inputs(), width = engine_.shape().d_in;
+    const std::size_t inputs = model_->model.input_size(), width = engine_.shape().d_in;
     bool finite = true;
     for (const Run& run : runs_)
       for (std::size_t j = run.first; j < run.first + run.count; ++j) {

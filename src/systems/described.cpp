@@ -2,6 +2,7 @@
 // all that evaluating, reporting and predicting need.
 #include "systems/described.hpp"
 
+#include <algorithm>
 #include <mac/config.hpp>
 #include <mac/error.hpp>
 #include <nlohmann/json.hpp>
@@ -21,6 +22,7 @@ class Described final : public System {
   const std::vector<std::string>& closure_names() const override { return is_.closure_names; }
   std::span<const std::size_t> closure_targets() const override { return is_.closure_targets; }
   std::vector<Symmetry> symmetries() const override { return is_.symmetries; }
+  std::vector<Lattice> lattices() const override { return is_.lattices; }
   std::string_view time_unit() const override { return is_.time_unit; }
   std::size_t fourier_modes() const override { return is_.fourier_modes; }
   bool is_known() const override { return false; }
@@ -63,6 +65,49 @@ constexpr std::pair<Symmetry::Kind, const char*> symmetry_names[] = {
     {Symmetry::Kind::fourier_reflection, "fourier_reflection"},
     {Symmetry::Kind::cyclic_shift, "cyclic_shift"}};
 
+constexpr std::pair<Lattice::Edge, const char*> edge_names[] = {{Lattice::Edge::periodic, "periodic"},
+                                                                {Lattice::Edge::nearest, "nearest"},
+                                                                {Lattice::Edge::zero, "zero"},
+                                                                {Lattice::Edge::mirror, "mirror"}};
+
+Json to_json(const Lattice& lattice) {
+  Json edges = Json::array();
+  for (const Lattice::Edge edge : lattice.edges)
+    for (const auto& [kind, name] : edge_names)
+      if (kind == edge) edges.push_back(name);
+  return {{"name", lattice.name},
+          {"extents", lattice.extents},
+          {"edges", edges},
+          {"variables", lattice.variables},
+          {"length_keys", lattice.length_keys}};
+}
+
+Lattice lattice_from(const Json& json) {
+  Lattice lattice;
+  json.at("name").get_to(lattice.name);
+  json.at("extents").get_to(lattice.extents);
+  json.at("variables").get_to(lattice.variables);
+  json.at("length_keys").get_to(lattice.length_keys);
+  for (const Json& edge : json.at("edges"))
+    for (const auto& [kind, name] : edge_names)
+      if (edge.get<std::string>() == name) lattice.edges.push_back(kind);
+  return lattice;
+}
+
+void check_lattices(const SystemDescription& description, const std::string& file) {
+  for (const Lattice& lattice : description.lattices) {
+    std::size_t sites = 1;
+    for (const std::size_t extent : lattice.extents) sites *= extent;
+    const bool sound = !lattice.extents.empty() && lattice.edges.size() == lattice.extents.size() &&
+                       sites == lattice.variables.size() &&
+                       std::ranges::all_of(lattice.variables, [&](std::size_t variable) {
+                         return variable < description.resolved_names.size();
+                       });
+    if (!sound)
+      throw Error("{}: describes a lattice {} that its variables do not make", file, lattice.name);
+  }
+}
+
 }  // namespace
 
 std::unique_ptr<System> make_described(SystemDescription description) {
@@ -85,7 +130,7 @@ SystemDescription describe(const System& system) {
   const auto targets = system.closure_targets();
   return {std::string(system.name()),       system.resolved_names(), system.closure_names(),
           {targets.begin(), targets.end()}, system.symmetries(),     std::string(system.time_unit()),
-          system.fourier_modes(),           system.constants()};
+          system.fourier_modes(),           system.constants(),      system.lattices()};
 }
 
 std::string to_text(const SystemDescription& description) {
@@ -93,6 +138,8 @@ std::string to_text(const SystemDescription& description) {
   for (const Symmetry& symmetry : description.symmetries)
     for (const auto& [kind, name] : symmetry_names)
       if (kind == symmetry.kind) symmetries.push_back(name);
+  Json lattices = Json::array();
+  for (const Lattice& lattice : description.lattices) lattices.push_back(to_json(lattice));
   return Json{{"name", description.name},
               {"resolved", description.resolved_names},
               {"closure", description.closure_names},
@@ -100,7 +147,8 @@ std::string to_text(const SystemDescription& description) {
               {"symmetries", symmetries},
               {"time_unit", description.time_unit},
               {"fourier_modes", description.fourier_modes},
-              {"constants", description.constants}}
+              {"constants", description.constants},
+              {"lattices", lattices}}
       .dump();
 }
 
@@ -118,6 +166,8 @@ SystemDescription description_from(const std::string& text, const std::string& f
     for (const Json& symmetry : json.at("symmetries"))
       for (const auto& [kind, name] : symmetry_names)
         if (symmetry.get<std::string>() == name) description.symmetries.push_back({kind});
+    for (const Json& lattice : json.value("lattices", Json::array()))
+      description.lattices.push_back(lattice_from(lattice));
   } catch (const Json::exception& error) {
     throw Error("{}: its description of the system cannot be read: {}", file, error.what());
   }
@@ -125,6 +175,7 @@ SystemDescription description_from(const std::string& text, const std::string& f
       description.closure_targets.size() != description.closure_names.size())
     throw Error("{}: describes a system of {} closures for {} equations", file,
                 description.closure_names.size(), description.closure_targets.size());
+  check_lattices(description, file);
   for (const std::size_t target : description.closure_targets)
     if (target >= description.resolved_names.size())
       throw Error("{}: describes a closure for variable {} of {}", file, target,

@@ -103,6 +103,9 @@ class Lorenz96 final : public System {
   const std::vector<std::string>& closure_names() const override { return closure_names_; }
   std::span<const std::size_t> closure_targets() const override { return closure_targets_; }
   std::vector<Symmetry> symmetries() const override { return {{Symmetry::Kind::cyclic_shift}}; }
+  std::vector<Lattice> lattices() const override {
+    return {{"X", {p_.n}, {Lattice::Edge::periodic}, closure_targets_, {"N"}}};
+  }
 
   void reduced_rhs(const double* y, double* dydt) const override { slow_rhs(p_.n, p_.f, y, dydt); }
   void reduced_rhs_vjp(const double* y, const double* adjoint, double* grad_y) const override {

@@ -16,6 +16,8 @@
 #include <mutex>
 #include <set>
 
+#include "systems/read_lattices.hpp"
+
 namespace mac {
 
 namespace {
@@ -33,6 +35,7 @@ struct Library {
   std::string name, time_unit;
   std::vector<std::string> resolved_names, closure_names, parameter_names;
   std::vector<std::size_t> targets;
+  std::vector<Lattice> lattices;
   std::vector<double> defaults;
   std::size_t size = 0, random = 0, warmup_steps = 0;
 };
@@ -72,6 +75,7 @@ class PluginSystem final : public System {
   const std::vector<std::string>& resolved_names() const override { return is_->resolved_names; }
   const std::vector<std::string>& closure_names() const override { return is_->closure_names; }
   std::span<const std::size_t> closure_targets() const override { return is_->targets; }
+  std::vector<Lattice> lattices() const override { return is_->lattices; }
 
   void reduced_rhs(const double* y, double* dydt) const override { is_->reduced(p_.data(), y, dydt); }
   void reduced_rhs_vjp(const double* y, const double* adjoint, double* grad_y) const override {
@@ -152,6 +156,8 @@ void read_description(const char* text, Library& library) {
   library.random = static_cast<std::size_t>(table.integer_or("random", 0, 0, 100'000'000));
   library.warmup_steps = static_cast<std::size_t>(table.integer_or("warmup_steps", 0, 0, 1'000'000'000));
   library.time_unit = table.string_or("time_unit", "1");
+  if (const auto lattices = table.table_if("lattices"))
+    library.lattices = read_lattices(*lattices, library.resolved_names);
   table.reject_unknown_keys();
 }
 

@@ -7,6 +7,8 @@
 #include <mac/error.hpp>
 #include <mac/recorded.hpp>
 
+#include "systems/read_lattices.hpp"
+
 namespace mac {
 
 namespace {
@@ -46,6 +48,8 @@ class Recorded final : public System {
       closure_names_.push_back("C_" + target);
     }
     equations_ = table.choice_or("equations", equations_, {"none", "zero", "function"});
+    if (const auto lattices = table.table_if("lattices"))
+      lattices_ = read_lattices(*lattices, resolved_names_);
   }
 
   std::string_view name() const override { return "recorded"; }
@@ -53,6 +57,7 @@ class Recorded final : public System {
   const std::vector<std::string>& resolved_names() const override { return resolved_names_; }
   const std::vector<std::string>& closure_names() const override { return closure_names_; }
   std::span<const std::size_t> closure_targets() const override { return closure_targets_; }
+  std::vector<Lattice> lattices() const override { return lattices_; }
 
   void reduced_rhs(const double*, double* dydt) const override {
     check_zero();
@@ -75,6 +80,7 @@ class Recorded final : public System {
 
   std::vector<std::string> resolved_names_, closure_names_;
   std::vector<std::size_t> closure_targets_;
+  std::vector<Lattice> lattices_;
   std::string equations_ = "none";
 };
 
@@ -88,6 +94,7 @@ class WithFunction final : public System {
   const std::vector<std::string>& resolved_names() const override { return recorded_->resolved_names(); }
   const std::vector<std::string>& closure_names() const override { return recorded_->closure_names(); }
   std::span<const std::size_t> closure_targets() const override { return recorded_->closure_targets(); }
+  std::vector<Lattice> lattices() const override { return recorded_->lattices(); }
 
   void reduced_rhs(const double* y, double* dydt) const override { rhs_(1, y, dydt); }
   void reduced_rhs_columns(std::size_t count, const double* y, double* dydt) const override {

@@ -33,6 +33,7 @@ constexpr std::size_t longest_window =
     500;  // times of a training sequence, where trajectories are over twice as long
 constexpr std::size_t window_share = 4;     // the trial of a shorter window, where trajectories have ...
 constexpr std::size_t worth_windows = 200;  // ... so many times
+constexpr std::size_t most_finalists = 2;
 constexpr double close_second = 2;  // times the best trial's error, up to which the second is trained in full
 constexpr double as_good = 1.1;     // times the least error: no difference that a short trial can tell
 constexpr double most_trainings =
@@ -54,9 +55,10 @@ class AutoTraining {
       throw UsageError(
           "{}: has no validation split to judge trials by; say recipe = \"fast\" and select = \"last\"",
           data.path());
-    identity_ = fmt::format("{}{} {} {} {} given: {}", to_text(training()), plan.network->shape.d_model,
+    identity_ = fmt::format("{}{} {} {} {} given: {}{}", to_text(training()), plan.network->shape.d_model,
                             plan.network->shape.n_blocks, plan.network->shape.d_state,
-                            to_string(plan.network->shape.kind), fmt::join(training().given, " "));
+                            to_string(plan.network->shape.kind), fmt::join(training().given, " "),
+                            to_text(plan.network->inputs));
     choose_equations();
     limit_lengths();
   }
@@ -125,7 +127,7 @@ class AutoTraining {
       return entry != found.provenance.end() && entry->second == value;
     };
     if (!says("auto_plan", identity_) || !says("data_experiment", data_.experiment().config.text()) ||
-        found.normalisation != normalisation())
+        found.normalisation != scales().network)
       return std::nullopt;
     TrainingResult result{std::move(found), 0, NAN, 0};
     result.search = result.model.provenance.at("search");
@@ -134,14 +136,17 @@ class AutoTraining {
     return result;
   }
 
-  Normalisation normalisation() const {
+  InputMap inputs() const {
+    return {plan_.network->inputs, *experiment_.system, data_.split("train").input_names()};
+  }
+  FittedScales scales() const {
     const DataSplit train = data_.split("train");
-    return fit_normalisation(train, *experiment_.system, training().normalisation, training().held.target,
-                             train.times());
+    return fit_scales(train, *experiment_.system, inputs(), training().normalisation, training().held.target,
+                      train.times());
   }
 
   double error_without_closure() const {
-    const Normalisation scale = normalisation();
+    const FittedScales scale = scales();
     const auto steps = [&](double time) { return static_cast<std::size_t>(std::lround(time / dt())); };
     const DataSplit validation = data_.split("validation");
     const std::size_t all = validation.times() - 1, horizon = training().validation_horizon > 0
@@ -149,7 +154,8 @@ class AutoTraining {
                                                                   : all;
     const RolloutValidation rollouts(validation, {std::min(all, horizon), training().validation_trajectories,
                                                   steps(training().history), training().validation_beyond});
-    return rollouts.error_without_closure({*experiment_.system, scale, training().held, dt()});
+    return rollouts.error_without_closure({*experiment_.system, scale.network, training().held, dt(), 1, 0,
+                                           inputs(), scale.resolved});
   }
 
   std::size_t trial_steps() const {
@@ -249,15 +255,20 @@ class AutoTraining {
       std::vector<Trial> ranked = search_.trials;
       std::ranges::stable_sort(ranked, {}, &Trial::error);
       const bool rollouts = rollouts_help();
-      for (std::size_t i = 0; i < std::min<std::size_t>(2, ranked.size()); ++i) {
-        TrialSettings finalist = ranked[i].settings;
+      std::vector<TrialSettings> finalists;
+      for (const Trial& trial : ranked) {
+        TrialSettings finalist = trial.settings;
         finalist.rollout = rollouts;
-        if (i > 0 &&
-            (ranked[i].error > close_second * ranked[0].error ||
-             clock_->work() + work(settled(finalist, stage().steps)) > most_trainings * work_in_full()))
+        if (finalists.size() == most_finalists || trial.error > close_second * ranked[0].error) break;
+        if (std::ranges::find(finalists, finalist) == finalists.end()) finalists.push_back(finalist);
+      }
+      for (const TrialSettings& finalist : finalists) {
+        const bool first = finalist == finalists.front();
+        if (!first &&
+            clock_->work() + work(settled(finalist, stage().steps)) > most_trainings * work_in_full())
           continue;
-        const std::size_t steps = i == 0 ? affordable_steps(finalist) : stage().steps;
-        if (steps > trial_steps()) attempt(finalist, steps, i == 0);
+        const std::size_t steps = first ? affordable_steps(finalist) : stage().steps;
+        if (steps > trial_steps()) attempt(finalist, steps, first);
       }
     }
     search_.chosen = best();

@@ -25,13 +25,17 @@ TrainingData::TrainingData(const DataSplit& split, Target target, std::size_t ti
       times_(times),
       d_(split.resolved_size()),
       c_(split.closure_size()),
-      in_memory_(static_cast<double>(split.trajectories() * times * (d_ + c_)) * sizeof(double) <= budget) {
+      e_(split.input_names().size()),
+      in_memory_(static_cast<double>(split.trajectories() * times * (d_ + c_ + e_)) * sizeof(double) <= budget),
+      systems_(split.systems()) {
   if (!in_memory_) return;
   const std::size_t n = split.trajectories();
   resolved_.resize(n * times_ * d_);
   closure_.resize(n * closure_times() * c_);
+  given_.resize(n * times_ * e_);
   for (std::size_t i = 0; i < n; ++i) {
     split.read_resolved(i, 0, times_, resolved_.data() + i * times_ * d_);
+    if (e_ > 0) split.read_inputs(i, 0, times_, given_.data() + i * times_ * e_);
     double* out = closure_.data() + i * closure_times() * c_;
     if (target_ == Target::instant)
       split.read_closure(i, 0, times_, out);
@@ -63,18 +67,36 @@ Window TrainingData::window(SampleShape shape, std::size_t i) const {
   return {i / starts(shape), i % starts(shape)};
 }
 
-void TrainingData::read(Window window, SampleShape shape, double* resolved, double* closure) const {
+void TrainingData::read(Window window, SampleShape shape, double* resolved, double* closure,
+                        double* given) const {
   const auto [trajectory, first] = window;
   if (in_memory_) {
+    if (e_ > 0) std::copy_n(given_.data() + (trajectory * times_ + first) * e_, shape.states * e_, given);
     std::copy_n(resolved_.data() + (trajectory * times_ + first) * d_, shape.states * d_, resolved);
     std::copy_n(closure_.data() + (trajectory * closure_times() + first) * c_, shape.closures * c_, closure);
     return;
   }
   split_->read_resolved(trajectory, first, shape.states, resolved);
+  if (e_ > 0) split_->read_inputs(trajectory, first, shape.states, given);
   if (target_ == Target::instant)
     split_->read_closure(trajectory, first, shape.closures, closure);
   else
     split_->read_closure_mean(trajectory, first, shape.closures, closure);
+}
+
+void make_room(Batch& batch, std::size_t count, SampleShape shape, const TrainingData& data) {
+  batch.count = count;
+  batch.shape = shape;
+  batch.resolved.resize(count * shape.states * data.resolved_size());
+  batch.closure.resize(count * shape.closures * data.closure_size());
+  batch.given.resize(count * shape.states * data.given_size());
+}
+
+void read_sample(const TrainingData& data, Window window, std::size_t i, Batch& batch) {
+  data.read(window, batch.shape, batch.resolved.data() + i * batch.shape.states * data.resolved_size(),
+            batch.closure.data() + i * batch.shape.closures * data.closure_size(),
+            batch.given.data() + i * batch.shape.states * data.given_size());
+  if (const System* system = data.system(window.trajectory)) batch.systems.push_back(system);
 }
 
 SampleShape sample_shape(const StagePlan& stage, const TrainingData& data) {
@@ -86,23 +108,28 @@ SampleShape sample_shape(const StagePlan& stage, const TrainingData& data) {
   return {length, closure_loss ? length : 0};
 }
 
+std::vector<std::size_t> draw_without_repeats(std::size_t available, std::size_t count,
+                                              RandomStream& random) {
+  std::vector<std::size_t> drawn;
+  std::set<std::size_t> taken;
+  for (std::size_t i = 0; i < count; ++i) {  // Floyd's sampling
+    const std::size_t last = available - count + i;
+    const std::size_t draw = random.below(last + 1);
+    drawn.push_back(taken.insert(draw).second ? draw : (taken.insert(last), last));
+  }
+  return drawn;
+}
+
 std::vector<Window> draw_windows(const TrainingData& data, SampleShape shape, std::size_t count,
                                  std::uint64_t seed, std::size_t step) {
   RandomStream random(seed, Purpose::batches, static_cast<std::uint32_t>(step));
   const std::size_t available = data.windows(shape);
   std::vector<Window> windows;
-  std::set<std::size_t> taken;
-  for (std::size_t i = 0; i < count; ++i) {
-    std::size_t chosen = 0;
-    if (count > available) {
-      chosen = random.below(available);
-    } else {  // Floyd's sampling
-      const std::size_t last = available - count + i;
-      const std::size_t draw = random.below(last + 1);
-      chosen = taken.insert(draw).second ? draw : (taken.insert(last), last);
-    }
-    windows.push_back(data.window(shape, chosen));
-  }
+  if (count <= available)
+    for (const std::size_t chosen : draw_without_repeats(available, count, random))
+      windows.push_back(data.window(shape, chosen));
+  else
+    for (std::size_t i = 0; i < count; ++i) windows.push_back(data.window(shape, random.below(available)));
   return windows;
 }
 
@@ -113,20 +140,16 @@ double noise_at(const StagePlan& stage, std::size_t step) {
 }
 
 BatchStream::BatchStream(const TrainingData& data, const System& system, const StagePlan& stage,
-                         std::uint64_t seed, std::size_t first_step, int threads)
+                         std::uint64_t seed, std::size_t first_step, int threads, std::size_t sites)
     : data_(data),
       stage_(stage),
       seed_(seed),
       first_step_(first_step),
       threads_(threads),
+      sites_(sites),
       augmentation_(system) {
   const SampleShape shape = sample_shape(stage, data);
-  for (Batch* batch : {&current_, &next_}) {
-    batch->count = stage.batch;
-    batch->shape = shape;
-    batch->resolved.resize(stage.batch * shape.states * data.resolved_size());
-    batch->closure.resize(stage.batch * shape.closures * data.closure_size());
-  }
+  for (Batch* batch : {&current_, &next_}) make_room(*batch, stage.batch, shape, data);
 }
 
 const Batch& BatchStream::at(std::size_t step) {
@@ -150,11 +173,14 @@ const Batch& BatchStream::at(std::size_t step) {
 void BatchStream::read(std::size_t step, Batch& batch) const {
   const std::vector<Window> windows =
       draw_windows(data_, batch.shape, batch.count, seed_, first_step_ + step);
-  const std::size_t resolved_stride = batch.shape.states * data_.resolved_size(),
-                    closure_stride = batch.shape.closures * data_.closure_size();
+  batch.systems.clear();
+  for (std::size_t i = 0; i < batch.count; ++i) read_sample(data_, windows[i], i, batch);
+  batch.sites.clear();
+  if (stage_.loss != LossKind::closure || stage_.sites == 0 || stage_.sites >= sites_) return;
+  RandomStream random(seed_, Purpose::sites, static_cast<std::uint32_t>(first_step_ + step));
   for (std::size_t i = 0; i < batch.count; ++i)
-    data_.read(windows[i], batch.shape, batch.resolved.data() + i * resolved_stride,
-               batch.closure.data() + i * closure_stride);
+    for (const std::size_t site : draw_without_repeats(sites_, stage_.sites, random))
+      batch.sites.push_back(static_cast<std::uint32_t>(site));
 }
 
 void BatchStream::vary(std::size_t step, Batch& batch) const {

@@ -22,9 +22,23 @@ struct Batch {
   SampleShape shape;
   std::vector<double> resolved;  // (count, states, d)
   std::vector<double> closure;   // (count, closures, c)
-  std::vector<double> noise;     // (count, states, d), of the normalised input; empty: none
+  std::vector<double> noise;     // (count, states, d), in units of the variables' scales; empty: none
+  std::vector<const System*> systems =
+      {};  // (count): each sample's equations; empty: all have the common ones
+  std::vector<double> given = {};  // (count, states, e): what comes from outside; empty: nothing does
+  /// (count, sites): those of a local network whose closures count; empty: all.
+  std::vector<std::uint32_t> sites = {};
   std::uint64_t seed = 0;  // with the step, counted over all stages: name of the noise that networks read
   std::size_t step = 0;
+
+  const System& system_of(std::size_t i, const System& common) const {
+    return systems.empty() ? common : *systems[i];
+  }
+  /// How many sites of a lattice of `all` a sample has, and which is the s-th of sample b.
+  std::size_t sites_of_sample(std::size_t all) const { return sites.empty() ? all : sites.size() / count; }
+  std::size_t site(std::size_t b, std::size_t s, std::size_t of_sample) const {
+    return sites.empty() ? s : sites[b * of_sample + s];
+  }
 };
 
 /// Where a sample starts in a split.
@@ -47,26 +61,42 @@ class TrainingData {
   Target target() const { return target_; }
   std::size_t resolved_size() const { return d_; }
   std::size_t closure_size() const { return c_; }
+  std::size_t given_size() const { return e_; }
   std::size_t closure_times() const { return target_ == Target::mean ? times_ - 1 : times_; }
 
   /// Number of windows that a sample of this shape can start at, and the i-th of them.
   std::size_t windows(SampleShape shape) const;
   Window window(SampleShape shape, std::size_t i) const;
 
-  void read(Window window, SampleShape shape, double* resolved, double* closure) const;
+  /// given (states, given_size) may be null where that is nothing.
+  void read(Window window, SampleShape shape, double* resolved, double* closure,
+            double* given = nullptr) const;
+  /// Its equations, where parameters vary; else null.
+  const System* system(std::size_t trajectory) const {
+    return systems_.empty() ? nullptr : systems_[trajectory].get();
+  }
 
  private:
   std::size_t starts(SampleShape shape) const;
 
   const DataSplit* split_;  // null: all are in memory
   Target target_;
-  std::size_t trajectories_, times_, d_, c_;
+  std::size_t trajectories_, times_, d_, c_, e_ = 0;
   bool in_memory_;
-  std::vector<double> resolved_, closure_;
+  std::vector<std::shared_ptr<const System>> systems_;
+  std::vector<double> resolved_, closure_, given_;
 };
+
+/// Room for `count` samples.
+void make_room(Batch& batch, std::size_t count, SampleShape shape, const TrainingData& data);
+/// Sample i of the batch becomes the window.
+void read_sample(const TrainingData& data, Window window, std::size_t i, Batch& batch);
 
 /// The sample that a stage's loss needs.
 SampleShape sample_shape(const StagePlan& stage, const TrainingData& data);
+
+/// `count` different numbers below `available`, which is not less.
+std::vector<std::size_t> draw_without_repeats(std::size_t available, std::size_t count, RandomStream& random);
 
 /// The windows of a batch: different ones, as far as there are enough. `step` counts over all stages.
 std::vector<Window> draw_windows(const TrainingData& data, SampleShape shape, std::size_t count,
@@ -83,8 +113,9 @@ inline std::uint32_t sample_stream(std::size_t step, std::size_t batch, std::siz
 /// Batches of one stage, step after step.
 class BatchStream {
  public:
+  /// `sites`: of the lattice of a local network.
   BatchStream(const TrainingData& data, const System& system, const StagePlan& stage, std::uint64_t seed,
-              std::size_t first_step, int threads);
+              std::size_t first_step, int threads, std::size_t sites = 1);
 
   /// The batch of step 0, 1, ... of the stage; valid until the next call. When the data are in the file, the
   /// next batch is read meanwhile: nobody else may call HDF5 between two calls.
@@ -99,6 +130,7 @@ class BatchStream {
   std::uint64_t seed_;
   std::size_t first_step_;  // of the stage, in the whole training: names the random streams
   int threads_;
+  std::size_t sites_;
   Augmentation augmentation_;
   Batch current_, next_;
   std::size_t next_step_ = 0;

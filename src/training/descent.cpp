@@ -2,6 +2,7 @@
 
 #include <cmath>
 
+#include "training/lbfgs.hpp"
 #include "training/optimiser.hpp"
 
 namespace mac {
@@ -16,7 +17,8 @@ class HostDescent final : public Descent<T> {
       : plan_(plan),
         schedule_(schedule_of(plan.stage)),
         loss_(loss),
-        batches_(plan.data, plan.context.system, plan.stage, seed, plan.first_step, plan.context.threads),
+        batches_(plan.data, plan.context.system, plan.stage, seed, plan.first_step, plan.context.threads,
+                 plan.context.inputs.sites()),
         optimiser_(make_optimiser<T>(plan.stage, shape, plan.context.threads)),
         parameters_(state.parameters),
         average_(state.average),
@@ -31,6 +33,7 @@ class HostDescent final : public Descent<T> {
     const double clip = plan_.stage.clip > 0 ? plan_.stage.clip : INFINITY;
     for (std::size_t i = 0; i < count; ++i) {
       const auto [lr, beta1] = schedule_.at(first + i);
+      reports[i].lr = lr;
       std::ranges::fill(gradient_, T(0));
       reports[i].loss = loss_.evaluate(parameters_.data(), batches_.at(first + i), gradient_.data());
       reports[i].gradient_norm = clip_gradient<T>(gradient_, clip);
@@ -55,6 +58,53 @@ class HostDescent final : public Descent<T> {
   std::vector<T> parameters_, average_, gradient_;
 };
 
+/// One batch for the whole stage, as large as the plan says.
+template <class T>
+class LbfgsDescent final : public Descent<T> {
+ public:
+  LbfgsDescent(const DescentPlan& plan, const NetworkShape& shape, Loss<T>& loss, std::uint64_t seed,
+               const TrainingState<T>& state)
+      : batches_(plan.data, plan.context.system, one_step(plan.stage), seed, plan.first_step,
+                 plan.context.threads),
+        batch_(batches_.at(0)),
+        lbfgs_(
+            [&loss, this](std::span<const T> weights, std::span<T> gradient) {
+              std::ranges::fill(gradient, T(0));
+              return loss.evaluate(weights.data(), batch_, gradient.data());
+            },
+            parameter_count(shape), plan.stage.max_lr),
+        parameters_(state.parameters) {
+    if (state.step > plan.first_step) lbfgs_.restore(state.optimiser);
+  }
+
+  std::size_t most_steps() const override { return 1; }
+
+  void take(std::size_t, std::size_t count, std::span<StepReport> reports) override {
+    for (std::size_t i = 0; i < count; ++i) {
+      const auto [loss, gradient_norm, length] = lbfgs_.step(parameters_);
+      reports[i] = {loss, gradient_norm, length};
+    }
+  }
+
+  void read(std::size_t, TrainingState<T>& state) override {
+    state.parameters = parameters_;
+    if (!state.average.empty()) state.average = parameters_;  // they don't wander about something better
+    state.optimiser = lbfgs_.state();
+  }
+
+ private:
+  /// A stage that reads no further batch.
+  static StagePlan one_step(StagePlan stage) {
+    stage.steps = 1;
+    return stage;
+  }
+
+  BatchStream batches_;
+  const Batch& batch_;
+  Lbfgs<T> lbfgs_;
+  std::vector<T> parameters_;
+};
+
 }  // namespace
 
 OneCycle schedule_of(const StagePlan& stage) {
@@ -72,6 +122,8 @@ template <class T>
 std::unique_ptr<Descent<T>> make_host_descent(const DescentPlan& plan, const NetworkShape& shape,
                                               Loss<T>& loss, std::uint64_t seed,
                                               const TrainingState<T>& state) {
+  if (plan.stage.optimiser == OptimiserKind::lbfgs)
+    return std::make_unique<LbfgsDescent<T>>(plan, shape, loss, seed, state);
   return std::make_unique<HostDescent<T>>(plan, shape, loss, seed, state);
 }
 

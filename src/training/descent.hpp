@@ -12,6 +12,7 @@ namespace mac {
 
 struct StepReport {
   double loss = 0, gradient_norm = 0;
+  double lr = 0;  // of this step
 };
 
 template <class T>

@@ -9,16 +9,15 @@
 
 namespace mac {
 
-FineTuningStart start_from(const std::string& file, const NetworkShape& shape, const Experiment& experiment,
-                           const Normalisation& normalisation) {
+FineTuningStart start_from(const std::string& file, const NetworkPlan& plan, const InputMap& inputs,
+                           const Experiment& experiment, const Normalisation& normalisation) {
   const Model model = load_model(file);
-  const System& system = *experiment.system;
   if (!model.input_names.empty() &&
-      (model.input_names != system.resolved_names() || model.output_names != system.closure_names()))
+      (model.input_names != inputs.feature_names() || model.output_names != inputs.output_names()))
     throw UsageError("{}: is a closure {} of {}, training needs {} of {}", file,
                      fmt::join(model.output_names, " "), fmt::join(model.input_names, " "),
-                     fmt::join(system.closure_names(), " "), fmt::join(system.resolved_names(), " "));
-  if (model.shape != shape || model.inputs() != normalisation.input_mean.size())
+                     fmt::join(inputs.output_names(), " "), fmt::join(inputs.feature_names(), " "));
+  if (model.shape != plan.shape || model.noise != plan.noise)
     throw UsageError("{}: is a network of another kind or other sizes than [[models]] says", file);
   FineTuningStart start{parameters_for(model, normalisation), ""};
   if (model.normalisation != normalisation)

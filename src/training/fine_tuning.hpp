@@ -5,6 +5,8 @@
 #include <mac/model.hpp>
 #include <vector>
 
+#include "coupling/input_map.hpp"
+
 namespace mac {
 
 /// The parameters that a training with `init` starts from, and what had to be done to them in a sentence.
@@ -14,7 +16,7 @@ struct FineTuningStart {
 };
 
 /// UsageError, naming the file, where its network is of another shape or for other variables.
-FineTuningStart start_from(const std::string& file, const NetworkShape& shape, const Experiment& experiment,
-                           const Normalisation& normalisation);
+FineTuningStart start_from(const std::string& file, const NetworkPlan& plan, const InputMap& inputs,
+                           const Experiment& experiment, const Normalisation& normalisation);
 
 }  // namespace mac

@@ -26,6 +26,7 @@
 #include <memory>
 #include <vector>
 
+#include "coupling/input_map.hpp"
 #include "network/normaliser.hpp"
 #include "training/batches.hpp"
 
@@ -39,11 +40,13 @@ struct LossContext {
   double dt = 0;  // of the closure
   int threads = 1;
   std::size_t history = 0;  // times at the start of a sequence whose errors do not count
-  NoiseInputs noise = {};   // of a stochastic network
+  InputMap inputs{system};  // what the network reads
+  std::vector<double> resolved_scale = normalisation.input_scale;  // (d), of the resolved variables
+  NoiseInputs noise = {};                                          // of a stochastic network
 };
 
 /// w_j, with mean 1. A closure error e (normalised) moves the normalised resolved variable it drives at the
-/// rate e * output_scale/input_scale: `effect` weighs its square by the square of that factor.
+/// rate e * output_scale/resolved_scale: `effect` weighs its square by the square of that factor.
 std::vector<double> component_weights(const LossContext& context, LossWeights kind);
 
 // Floors of the relative loss, in units of the data's scales: of an error, so that its root has a slope, and
@@ -65,7 +68,7 @@ class VariableSizes {
   std::vector<double> of(const Batch& batch, std::size_t b) const;  // (resolved_size)
 
  private:
-  Normaliser normaliser_;  // of the resolved variables
+  std::vector<double> factors_;  // of the resolved variables: 1/scale
   std::vector<std::size_t> groups_;
 };
 

@@ -5,6 +5,8 @@
 #include <mac/error.hpp>
 #include <span>
 
+#include "training/features.hpp"
+
 namespace mac {
 
 namespace {
@@ -51,31 +53,34 @@ struct Scale {
   std::vector<double> mean, scale;
 };
 
-Scale fit(const Statistics& statistics, Scaling scaling, const System& system) {
+/// How a number is scaled: those of one group have one scale where the scaling is per_mode. A rotated mode has no mean.
+struct Component {
+  std::size_t group;
+  bool zero_mean;
+  bool from_outside;  // always by mean and standard deviation
+};
+
+Scale fit(const Statistics& statistics, Scaling scaling, const std::vector<Component>& components) {
   const std::size_t n = statistics.size();
   Scale out{std::vector<double>(n), std::vector<double>(n)};
-  switch (scaling) {
-    case Scaling::max_abs:
-      for (std::size_t v = 0; v < n; ++v) out.scale[v] = statistics.largest(v);
-      break;
-    case Scaling::mean_std:
-      for (std::size_t v = 0; v < n; ++v) {
+  for (std::size_t v = 0; v < n; ++v) {
+    switch (components[v].from_outside ? Scaling::mean_std : scaling) {
+      case Scaling::max_abs:
+        out.scale[v] = statistics.largest(v);
+        break;
+      case Scaling::mean_std:
         out.mean[v] = statistics.mean(v);
         out.scale[v] = std::sqrt(statistics.variance(v));
-      }
-      break;
-    case Scaling::per_mode: {
-      const std::vector<std::size_t> group = symmetry_groups(system, n);
-      const bool zero_mean = system.fourier_modes() > 0;  // a rotated mode has no mean
-      for (std::size_t v = 0; v < n; ++v) {
+        break;
+      case Scaling::per_mode: {
         double members = 0, mean = 0, squares = 0;
         for (std::size_t w = 0; w < n; ++w) {
-          if (group[w] != group[v]) continue;
+          if (components[w].group != components[v].group) continue;
           members += 1;
           mean += statistics.mean(w);
           squares += statistics.variance(w) + statistics.mean(w) * statistics.mean(w);
         }
-        out.mean[v] = zero_mean ? 0 : mean / members;
+        out.mean[v] = components[v].zero_mean ? 0 : mean / members;
         out.scale[v] = std::sqrt(squares / members - out.mean[v] * out.mean[v]);
       }
     }
@@ -128,16 +133,46 @@ void check_finite(const DataSplit& split, const System& system) {
   }
 }
 
-Normalisation fit_normalisation(const DataSplit& train, const System& system, Scaling scaling, Target target,
-                                std::size_t times) {
+namespace {
+
+/// Features that are variables of one symmetry group share a scale.
+std::vector<Component> components_of(const InputMap& inputs, const System& system) {
+  const std::vector<std::size_t> group = symmetry_groups(system, system.resolved_size());
+  std::vector<Component> components;
+  for (std::size_t f = 0; f < inputs.features(); ++f) {
+    const auto variable = inputs.variable_of(f);
+    components.push_back({variable ? group[*variable] : group.size() + f,
+                          variable && system.fourier_modes() > 0, inputs.is_given(f)});
+  }
+  return components;
+}
+
+/// u (times, sites, outputs) of C (times, c).
+std::vector<double> outputs_of(const InputMap& inputs, const std::vector<double>& closure, std::size_t c) {
+  std::vector<double> u;
+  u.reserve(closure.size());
+  for (std::size_t row = 0; row < closure.size(); row += c)
+    for (std::size_t site = 0; site < inputs.sites(); ++site)
+      for (std::size_t j = 0; j < inputs.outputs(); ++j) u.push_back(closure[row + inputs.closure(site, j)]);
+  return u;
+}
+
+}  // namespace
+
+FittedScales fit_scales(const DataSplit& train, const System& system, const InputMap& inputs, Scaling scaling,
+                        Target target, std::size_t times) {
   const std::size_t d = train.resolved_size(), c = train.closure_size();
-  Statistics resolved(d), closure(c);
+  Statistics resolved(d), features(inputs.features()), outputs(inputs.outputs());
   std::vector<double> rows;
   for (std::size_t i = 0; i < train.trajectories(); ++i) {
     rows.resize(times * d);
     train.read_resolved(i, 0, times, rows.data());
     check_finite(rows, system.resolved_names(), train, i);
     resolved.add(rows);
+    if (!inputs.is_plain()) {
+      read_features(train, inputs, i, times, rows);
+      features.add(rows);
+    }
     if (target == Target::instant) {
       rows.resize(times * c);
       train.read_closure(i, 0, times, rows.data());
@@ -146,12 +181,20 @@ Normalisation fit_normalisation(const DataSplit& train, const System& system, Sc
       train.read_closure_mean(i, 0, times - 1, rows.data());
     }
     check_finite(rows, system.closure_names(), train, i, train.masked());
-    closure.add(rows);
+    outputs.add(inputs.is_plain() ? rows : outputs_of(inputs, rows, c));
   }
-  const Scale input = fit(resolved, scaling, system), output = fit(closure, scaling, system);
-  check(input.scale, system.resolved_names());
-  check(output.scale, system.closure_names());
-  return {input.mean, input.scale, output.mean, output.scale};
+  const Scale state = fit(resolved, scaling, components_of(InputMap(system), system));
+  check(state.scale, system.resolved_names());
+  const bool whole = inputs.sites() == 1;  // then the outputs are the system's closures
+  std::vector<Component> closures;
+  const std::vector<std::size_t> group = symmetry_groups(system, c);
+  for (std::size_t j = 0; j < inputs.outputs(); ++j)
+    closures.push_back({whole ? group[j] : j, whole && system.fourier_modes() > 0, false});
+  const Scale input = inputs.is_plain() ? state : fit(features, scaling, components_of(inputs, system)),
+              output = fit(outputs, scaling, closures);
+  check(input.scale, inputs.feature_names());
+  check(output.scale, inputs.output_names());
+  return {{input.mean, input.scale, output.mean, output.scale}, state.scale};
 }
 
 }  // namespace mac

@@ -34,18 +34,24 @@ class RolloutLoss final : public Loss<T> {
         sizes_(context),
         engine_(engine),
         d_(context.system.resolved_size()),
-        c_(context.system.closure_size()) {}
+        c_(context.system.closure_size()),
+        sites_(context.inputs.sites()),
+        factors_(context.resolved_scale) {
+    for (double& factor : factors_) factor = 1 / factor;
+  }
 
   double evaluate(const T* parameters, const Batch& batch, T* gradient) override {
     const std::size_t starts = batch.shape.states - steps_;
+    const std::size_t inputs = engine_.shape().d_in;
     const std::size_t per_window =
-        starts * (form_ == RolloutForm::sequence ? d_ : std::max(d_, engine_.shape().state_size()));
+        starts * sites_ *
+        (form_ == RolloutForm::sequence ? inputs : std::max(inputs, engine_.shape().state_size()));
     const std::size_t group = largest_divisor(batch.count, group_numbers / (per_window * steps_));
     squares_.assign(batch.count * d_, 0.0);
     slopes_.resize(batch.count * d_);
     double loss = 0;
     for (std::size_t first = 0; first < batch.count; first += group) {
-      prepare(group, starts);
+      prepare(group, starts, batch.systems.empty());
       forward(parameters, batch, first);
       for (std::size_t b = first; b < first + group; ++b) loss += window_loss(batch, b);
       if (gradient) backward(parameters, batch, first, gradient);
@@ -78,13 +84,14 @@ class RolloutLoss final : public Loss<T> {
   /// Chains that start earlier only fill the memory.
   std::size_t first_start() const { return std::min(context_.history, starts_ - 1); }
 
-  void prepare(std::size_t windows, std::size_t starts) {
-    if (network_ && windows == windows_ && starts == starts_) return;
-    windows_ = windows, starts_ = starts;
+  void prepare(std::size_t windows, std::size_t starts, bool one_system) {
+    if (network_ && windows == windows_ && starts == starts_ && one_system == one_system_) return;
+    windows_ = windows, starts_ = starts, one_system_ = one_system;
     network_.reset();  // frees its tapes before the new ones are made
-    network_ = make_rollout_network(form_, engine_, windows, starts, steps_, first_start());
-    const std::size_t chains = windows * starts;
-    if (context_.system.calls_are_dear()) {
+    network_ = make_rollout_network(form_, engine_, windows * sites_, starts, steps_, first_start());
+    const std::size_t chains = windows * starts, rows = chains * sites_;
+    columns_.reset();
+    if (one_system && context_.system.calls_are_dear()) {
       columns_.emplace(context_.system, context_.dt, context_.held, windows * (starts - network_->first()));
       before_.resize(chains * c_);
       d_previous_.resize(chains * c_);
@@ -92,19 +99,25 @@ class RolloutLoss final : public Loss<T> {
     z_.assign(steps_ + 1, std::vector<double>(chains * d_));
     closure_.assign(steps_, std::vector<double>(chains * c_));
     d_closure_ = closure_;
-    x_.assign(steps_, std::vector<T>(chains * d_));
-    y_.resize(chains * c_);
-    d_x_.resize(chains * d_);
+    x_.assign(steps_, std::vector<T>(rows * engine_.shape().d_in));
+    y_.resize(rows * engine_.shape().d_out);
+    d_x_.resize(rows * engine_.shape().d_in);
     d_z_.resize(chains * d_);
     d_before_.resize(chains * d_);
   }
+
+  /// States of window b's chains lie at i = chain(b, t), those of one t side by side: chains that go on after step 0
+  /// are the end of every array. The network has a row for each site of a chain, where its form wants it.
+  std::size_t chain(std::size_t b, std::size_t t) const { return t * windows_ + b; }
+  std::size_t row(std::size_t b, std::size_t t) const { return network_->chain(b * sites_, t); }
+  std::size_t next_site() const { return sites_ > 1 ? network_->chain(1, 0) - network_->chain(0, 0) : 0; }
 
   /// fn(b, t, i) for every chain i = chain(b, t) from t = first on; each window belongs to one thread.
   template <class Function>
   void for_each_chain(std::size_t first, const Function& fn) const {
     parallel_for(windows_, windows_ * starts_ > worth_threads ? context_.threads : 1,
                  [&](std::size_t b, std::size_t) {
-                   for (std::size_t t = first; t < starts_; ++t) fn(b, t, network_->chain(b, t));
+                   for (std::size_t t = first; t < starts_; ++t) fn(b, t, chain(b, t));
                  });
   }
 
@@ -116,7 +129,7 @@ class RolloutLoss final : public Loss<T> {
   };
   Previous previous(std::size_t s, std::size_t b, std::size_t t, std::size_t i) const {
     if (s > 0) return {static_cast<std::ptrdiff_t>(s) - 1, i};
-    if (t > 0) return {0, network_->chain(b, t - 1)};
+    if (t > 0) return {0, chain(b, t - 1)};
     return {};
   }
   template <class Arrays>
@@ -125,8 +138,7 @@ class RolloutLoss final : public Loss<T> {
                              : arrays[static_cast<std::size_t>(previous.step)].data() + previous.chain * c_;
   }
 
-  // Steps of all chains in one call of the right-hand side: chains from `going` on are the end of every
-  // array. A chain without an earlier prediction takes its own for it: the line is then level.
+  // Steps of all chains in one call of the right-hand side. A chain without an earlier prediction takes its own for it: the line is then level.
 
   Previous or_own(Previous before, std::size_t s, std::size_t i) const {
     return before.step < 0 ? Previous{static_cast<std::ptrdiff_t>(s), i} : before;
@@ -155,43 +167,43 @@ class RolloutLoss final : public Loss<T> {
                       d_before_.data() + d, d_closure_[s].data() + c, d_previous_.data() + c);
     for (std::size_t b = 0; b < windows_; ++b)
       for (std::size_t t = network_->first(); t < starts_; ++t) {
-        const std::size_t i = network_->chain(b, t);
+        const std::size_t i = chain(b, t);
         double* const to = at(d_closure_, or_own(previous(s, b, t, i), s, i));
         for (std::size_t j = 0; j < c_; ++j) to[j] += d_previous_[i * c_ + j];
       }
   }
 
   void forward(const T* parameters, const Batch& batch, std::size_t first) {
-    const NormaliserView input = normalisers_.input.view(), output = normalisers_.output.view();
-    const std::size_t states = batch.shape.states;
+    const NormaliserView output = normalisers_.output.view();
+    const std::size_t states = batch.shape.states, n_out = outputs(), stride = next_site();
     const std::size_t going = network_->first();
     for_each_chain(0, [&](std::size_t b, std::size_t t, std::size_t i) {
       std::copy_n(batch.resolved.data() + ((first + b) * states + t) * d_, d_, z_[0].data() + i * d_);
     });
     for (std::size_t s = 0; s < steps_; ++s) {
-      const bool noisy = s == 0 && !batch.noise.empty();
-      for_each_chain(s == 0 ? 0 : going, [&](std::size_t b, std::size_t t, std::size_t i) {
-        for (std::size_t v = 0; v < d_; ++v) {
-          double value = input.to_network(v, z_[s][i * d_ + v]);
-          if (noisy) value += batch.noise[((first + b) * states + t) * d_ + v];
-          x_[s][i * d_ + v] = static_cast<T>(value);
-        }
+      const std::size_t from = s == 0 ? 0 : going;
+      for_each_chain(from, [&](std::size_t b, std::size_t t, std::size_t i) {
+        take(batch, first + b, b, t, s, z_[s].data() + i * d_);
       });
       network_->forward(parameters, s, x_[s].data(), y_.data());
-      for (std::size_t i = 0; i < y_.size(); ++i)
-        closure_[s][i] = output.to_physical(i % c_, static_cast<double>(y_[i]));
+      for_each_chain(from, [&](std::size_t b, std::size_t t, std::size_t i) {
+        const T* y = y_.data() + row(b, t) * n_out;
+        for (std::size_t site = 0; site < sites_; ++site, y += stride * n_out)
+          for (std::size_t j = 0; j < n_out; ++j)
+            closure_[s][i * c_ + map().closure(site, j)] = output.to_physical(j, static_cast<double>(y[j]));
+      });
       if (columns_) step_columns(s);
       for_each_chain(going, [&](std::size_t b, std::size_t t, std::size_t i) {
         double* const next = z_[s + 1].data() + i * d_;
         if (!columns_) {
           std::copy_n(z_[s].data() + i * d_, d_, next);
-          coupled_step(context_.system, context_.dt, context_.held, closure_[s].data() + i * c_,
-                       at(closure_, previous(s, b, t, i)), next);
+          coupled_step(batch.system_of(first + b, context_.system), context_.dt, context_.held,
+                       closure_[s].data() + i * c_, at(closure_, previous(s, b, t, i)), next);
         }
         if (t < first_start()) return;
         const double* truth = batch.resolved.data() + ((first + b) * states + t + s + 1) * d_;
         for (std::size_t v = 0; v < d_; ++v) {
-          const double error = (next[v] - truth[v]) * input.factor[v];
+          const double error = (next[v] - truth[v]) * factors_[v];
           squares_[(first + b) * d_ + v] += error * error;
         }
       });
@@ -200,7 +212,7 @@ class RolloutLoss final : public Loss<T> {
 
   void backward(const T* parameters, const Batch& batch, std::size_t first, T* gradient) {
     const NormaliserView input = normalisers_.input.view(), output = normalisers_.output.view();
-    const std::size_t states = batch.shape.states;
+    const std::size_t states = batch.shape.states, n_in = inputs(), n_out = outputs(), stride = next_site();
     for (auto& array : d_closure_) std::ranges::fill(array, 0.0);
     std::ranges::fill(d_z_, 0.0);
     for (std::size_t s = steps_; s-- > 0;) {
@@ -209,23 +221,69 @@ class RolloutLoss final : public Loss<T> {
         const double* truth = batch.resolved.data() + ((first + b) * states + t + s + 1) * d_;
         double* const d_next = d_z_.data() + i * d_;
         for (std::size_t v = 0; v < d_ && t >= first_start(); ++v)
-          d_next[v] += slopes_[(first + b) * d_ + v] * (z_[s + 1][i * d_ + v] - truth[v]) * input.factor[v] *
-                       input.factor[v];
+          d_next[v] += slopes_[(first + b) * d_ + v] * (z_[s + 1][i * d_ + v] - truth[v]) * factors_[v] * factors_[v];
         if (columns_) return;
         const Previous before = previous(s, b, t, i);
-        coupled_step_adjoint(context_.system, context_.dt, context_.held, closure_[s].data() + i * c_,
-                             at(closure_, before), z_[s].data() + i * d_, d_next, d_before_.data() + i * d_,
-                             d_closure_[s].data() + i * c_, at(d_closure_, before));
+        coupled_step_adjoint(batch.system_of(first + b, context_.system), context_.dt, context_.held,
+                             closure_[s].data() + i * c_, at(closure_, before), z_[s].data() + i * d_, d_next,
+                             d_before_.data() + i * d_, d_closure_[s].data() + i * c_,
+                             at(d_closure_, before));
       });
       if (columns_) step_columns_back(s);
-      for (std::size_t i = 0; i < y_.size(); ++i)
-        y_[i] = static_cast<T>(d_closure_[s][i] * output.scale[i % c_]);
+      const std::size_t from = s == 0 ? 0 : network_->first();
+      for_each_chain(from, [&](std::size_t b, std::size_t t, std::size_t i) {
+        T* d_y = y_.data() + row(b, t) * n_out;
+        for (std::size_t site = 0; site < sites_; ++site, d_y += stride * n_out)
+          for (std::size_t j = 0; j < n_out; ++j)
+            d_y[j] = static_cast<T>(d_closure_[s][i * c_ + map().closure(site, j)] * output.scale[j]);
+      });
       network_->backward(parameters, s, x_[s].data(), y_.data(), gradient, s > 0 ? d_x_.data() : nullptr);
       d_z_.swap(d_before_);
-      if (s > 0)
-        for (std::size_t i = 0; i < d_x_.size(); ++i)
-          d_z_[i] += static_cast<double>(d_x_[i]) * input.factor[i % d_];
+      if (s == 0) return;
+      for_each_chain(from, [&](std::size_t b, std::size_t t, std::size_t i) {
+        const T* const d_x = d_x_.data() + row(b, t) * n_in;
+        map().read_adjoint(
+            z_[s].data() + i * d_,
+            [&](std::size_t site, std::size_t f) {
+              return static_cast<double>(d_x[site * stride * n_in + f]) * input.factor[f];
+            },
+            d_z_.data() + i * d_);
+      });
     }
+  }
+
+  const InputMap& map() const { return context_.inputs; }
+  std::size_t inputs() const { return normalisers_.input.size(); }
+  std::size_t outputs() const { return normalisers_.output.size(); }
+
+  /// The network's input at state z of chain (b, t) after s steps; the window is number `sample` of the batch. Only what
+  /// is read from the data is noisy.
+  void take(const Batch& batch, std::size_t sample, std::size_t b, std::size_t t, std::size_t s, const double* z) {
+    const NormaliserView input = normalisers_.input.view();
+    const std::size_t at = sample * batch.shape.states + t;
+    const double* const noise = s == 0 && !batch.noise.empty() ? batch.noise.data() + at * d_ : nullptr;
+    if (map().is_plain()) {
+      T* const x = x_[s].data() + row(b, t) * d_;
+      for (std::size_t v = 0; v < d_; ++v) {
+        double value = input.to_network(v, z[v]);
+        if (noise) value += noise[v];
+        x[v] = static_cast<T>(value);
+      }
+      return;
+    }
+    thread_local std::vector<double> noisy;
+    if (noise) {
+      noisy.resize(d_);
+      for (std::size_t v = 0; v < d_; ++v) noisy[v] = z[v] + noise[v] * context_.resolved_scale[v];
+      z = noisy.data();
+    }
+    const double* const given =
+        batch.given.empty() ? nullptr : batch.given.data() + (at + s) * map().given_size();
+    const std::size_t n_in = inputs(), stride = next_site();
+    T* const x = x_[s].data() + row(b, t) * n_in;
+    map().read(z, given, [&](std::size_t site, std::size_t f, double value) {
+      x[site * stride * n_in + f] = static_cast<T>(input.to_network(f, value));
+    });
   }
 
   LossContext context_;
@@ -235,14 +293,16 @@ class RolloutLoss final : public Loss<T> {
   Normalisers normalisers_;
   VariableSizes sizes_;
   SequenceEngine<T>& engine_;
-  std::size_t d_, c_;
+  std::size_t d_, c_, sites_;
+  std::vector<double> factors_;  // (d): 1/scale of the resolved variables
   std::size_t windows_ = 0, starts_ = 0;
+  bool one_system_ = true;  // for all windows
 
   std::unique_ptr<RolloutNetwork<T>> network_;
   std::vector<std::vector<double>> z_;                    // [s] (chains, d): after s steps
   std::vector<std::vector<double>> closure_, d_closure_;  // [s] (chains, c)
-  std::vector<std::vector<T>> x_;                         // [s] (chains, d): normalised z
-  std::vector<T> y_, d_x_;
+  std::vector<std::vector<T>> x_;                         // [s] (rows, inputs): what the network reads of z
+  std::vector<T> y_, d_x_;                                // (rows, outputs), (rows, inputs)
   std::vector<double> d_z_, d_before_;    // (chains, d)
   std::vector<double> squares_, slopes_;  // (batch, d): of each window and variable
 

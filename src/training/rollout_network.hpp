@@ -7,6 +7,7 @@
 //   autoregressive   step s of chain t follows X_0..X_t, z(t,1), ..., z(t,s): its own memory, carried on
 //
 // Paper, Training Loss Choices (apdx_training_losses): the sequence form, L = 54 and K = 10 for Lorenz '96.
+// Of a local network every site is a window of its own.
 // Chains before t = `first` are only read, for the memory of those after them: their predictions after step 0
 // mean nothing. In sequence form all of them are needed.
 #pragma once

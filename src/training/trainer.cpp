@@ -75,19 +75,27 @@ class Trainer {
         options_(options),
         threads_(thread_count(options.threads)),
         train_(data.split("train")),
-        normalisation_(fit_normalisation(train_, *experiment.system, plan_.normalisation, plan_.held.target,
-                                         usable_times(train_, longest_horizon(plan_), step_size()))),
-        context_{*experiment.system, normalisation_,          plan_.held, step_size(), threads_,
-                 history(),          models[0].network->noise},
+        inputs_(models[0].network->inputs, *experiment.system, train_.input_names()),
+        scales_(fit_scales(train_, *experiment.system, inputs_, plan_.normalisation, plan_.held.target,
+                           usable_times(train_, longest_horizon(plan_), step_size()))),
+        context_{*experiment.system,
+                 scales_.network,
+                 plan_.held,
+                 step_size(),
+                 threads_,
+                 history(),
+                 inputs_,
+                 scales_.resolved,
+                 models[0].network->noise},
         engine_(make_engine<T>(shape_, options.device, threads_)) {
     std::vector<double> start;  // empty: random weights
     if (!plan_.init_file.empty()) {
-      auto [parameters, remark] = start_from(plan_.init_file, shape_, experiment, normalisation_);
+      auto [parameters, remark] = start_from(plan_.init_file, *models[0].network, inputs_, experiment, scales_.network);
       if (!options.quiet && !remark.empty()) say("mac: {}: {}\n", plan_.init_file, remark);
       start = std::move(parameters);
     }
     for (std::size_t i = 0; i < models.size(); ++i)
-      runs_.emplace_back(experiment, models[i], data, normalisation_, start, paths[i], options);
+      runs_.emplace_back(experiment, models[i], data, inputs_, scales_.network, start, paths[i], options);
     if (plan_.select == Selection::last) return;
     if (!data.has("validation"))
       throw UsageError("{}: has no validation split to select the weights by; say select = \"last\"",
@@ -175,14 +183,13 @@ class Trainer {
 
   bool on_device(const StagePlan& stage) const {
     return options_.device == Device::cuda && plan_.history == 0 && !train_.masked() &&
-           descends_on_device(stage, *experiment_.system);
+           train_.systems().empty() && descends_on_device(stage, *experiment_.system);
   }
 
   void advance(Group& group, Progress& progress) {
     const StagePlan& stage = plan_.stages[group.stage];
     if (!on_device(stage)) group.runs.resize(1);
     const std::size_t stage_end = group.stage_start + stage.steps;
-    const OneCycle schedule = schedule_of(stage);
     // On a device the data have a copy of their own.
     const TrainingData data(train_, plan_.held.target, usable_times(train_, stage.horizon, step_size()),
                             on_device(stage) ? 0 : plan_.memory * 1e9);
@@ -219,8 +226,7 @@ class Trainer {
         for (std::size_t i = 0; i < count && run.open(); ++i) {
           const std::size_t local = run.state.step - group.stage_start;
           const StepReport& report = reports[m * count + i];
-          const double lr = schedule.at(local).lr;
-          run.count_step(report, lr, local == 0);
+          run.count_step(report, local == 0);
           if (!run.open()) break;
           const bool measure = validate && i + 1 == count;
           double error = NAN;
@@ -229,7 +235,7 @@ class Trainer {
             error = validation_error(run, *loss, validation_loss);
             run.judge(error);
           }
-          run.note(report, lr, error, last && i + 1 == count);
+          run.note(report, error, last && i + 1 == count);
         }
         regroup = regroup || !run.open();
         if (validate && !last && run.open() && plan_.patience > 0 &&
@@ -244,7 +250,7 @@ class Trainer {
         if (stop || save) group.runs[m]->save();
       }
       if (stop) throw Interrupted();
-      progress.note(summary(*group.runs[0], reports[count - 1], schedule.at(step - 1 - group.stage_start).lr,
+      progress.note(summary(*group.runs[0], reports[count - 1],
                             static_cast<double>(step - first_step) / seconds_since(begin)));
       const double seconds = seconds_since(std::exchange(last_report, Clock::now()));
       time_left_.count(group.stage, count * group.runs.size(), seconds);
@@ -266,9 +272,9 @@ class Trainer {
     return static_cast<std::size_t>(std::clamp(pace, 1.0, 1e6));
   }
 
-  std::string summary(const TrainingRun<T>& run, const StepReport& report, double lr, double rate) const {
-    std::string text = fmt::format("loss {:.3g}, lr {:.2e}, gradient {:.2g}, {:.1f} it/s", report.loss, lr,
-                                   report.gradient_norm, rate);
+  std::string summary(const TrainingRun<T>& run, const StepReport& report, double rate) const {
+    std::string text = fmt::format("loss {:.3g}, lr {:.2e}, gradient {:.2g}, {:.1f} it/s", report.loss,
+                                   report.lr, report.gradient_norm, rate);
     if (!run.state.best.empty())
       text += fmt::format(", best {} {:.4g}", plan_.select == Selection::loss ? "loss" : "rollout error",
                           run.state.best_validation);
@@ -288,7 +294,8 @@ class Trainer {
   TrainOptions options_;
   int threads_;
   DataSplit train_;
-  Normalisation normalisation_;
+  InputMap inputs_;
+  FittedScales scales_;
   LossContext context_;
   std::unique_ptr<SequenceEngine<T>> engine_;
   std::vector<TrainingRun<T>> runs_;
@@ -296,7 +303,12 @@ class Trainer {
   std::optional<RolloutValidation> rollouts_;
 };
 
-void check(const Experiment& experiment, const ModelPlan& plan, const DataFile& data) {
+void check(const Experiment& experiment, const ModelPlan& plan, const DataFile& data, Device device) {
+  if (plan.network && !plan.network->inputs.is_plain() && device == Device::cuda)
+    throw UsageError(
+        "the model {} reads other inputs than all resolved variables, which a CUDA device cannot train yet: use "
+        "--device cpu",
+        plan.name);
   if (!plan.network) throw UsageError("the model {} of kind {} is not a network", plan.name, plan.kind);
   check_data(experiment, data);
 }
@@ -325,7 +337,7 @@ std::vector<TrainingResult> train_as_planned(const Experiment& experiment, const
 std::vector<TrainingResult> train_seeds(const Experiment& experiment, const ModelPlan& plan,
                                         std::span<const std::uint64_t> seeds, const DataFile& data,
                                         std::span<const std::string> paths, const TrainOptions& options) {
-  check(experiment, plan, data);
+  check(experiment, plan, data, options.device);
   check_device(plan, options);
   std::deque<OutputLock> locks;
   for (const std::string& path : paths) {

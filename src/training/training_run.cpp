@@ -24,11 +24,13 @@ constexpr std::size_t history_rows = 1000;
 
 template <class T>
 TrainingRun<T>::TrainingRun(const Experiment& experiment, const ModelPlan& model, const DataFile& data,
-                            const Normalisation& normalisation, const std::vector<double>& start,
-                            const std::string& path, const TrainOptions& options)
+                            const InputMap& inputs, const Normalisation& normalisation,
+                            const std::vector<double>& start, const std::string& path,
+                            const TrainOptions& options)
     : experiment_(experiment),
       model_(model),
       data_(data),
+      inputs_(inputs),
       normalisation_(normalisation),
       files_(path),
       options_(options) {
@@ -44,6 +46,7 @@ TrainingRun<T>::TrainingRun(const Experiment& experiment, const ModelPlan& model
                                     normalisation_.output_mean, normalisation_.output_scale)}};
   if (const NoiseInputs& noise = model_.network->noise; noise.channels > 0)
     identity_["noise"] = fmt::format("{} {}", noise.channels, noise.time);
+  if (const std::string read = to_text(model_.network->inputs); !read.empty()) identity_["inputs"] = read;
   if (!start.empty())
     identity_["init"] = fmt::format("{:016x}", content_hash(std::as_bytes(std::span(start)), 0));
   begin(start);
@@ -79,7 +82,8 @@ std::optional<TrainingResult> TrainingRun<T>::finished_model() const {
     if ((entry == found.provenance.end()) != (wanted == expected.end())) return std::nullopt;
     if (wanted != expected.end() && entry->second != wanted->second) return std::nullopt;
   }
-  if (found.shape != shape() || found.noise != model_.network->noise || found.normalisation != normalisation_)
+  if (found.shape != shape() || found.noise != model_.network->noise ||
+      found.inputs != model_.network->inputs || found.normalisation != normalisation_)
     return std::nullopt;
   TrainingResult finished{found, plan().steps(), NAN, 0, plan().steps()};
   if (const auto steps = found.provenance.find("steps"); steps != found.provenance.end())
@@ -92,7 +96,7 @@ std::optional<TrainingResult> TrainingRun<T>::finished_model() const {
 }
 
 template <class T>
-void TrainingRun<T>::count_step(const StepReport& report, double lr, bool first_of_stage) {
+void TrainingRun<T>::count_step(const StepReport& report, bool first_of_stage) {
   if (first_of_stage) state.first_loss = report.loss;
   ++state.step;
   if (std::isfinite(report.loss) && std::isfinite(report.gradient_norm) &&
@@ -102,17 +106,17 @@ void TrainingRun<T>::count_step(const StepReport& report, double lr, bool first_
   failure = fmt::format(
       "training {} went wrong at step {} (loss {:g}, gradient norm {:g}, learning rate {:g}); {}. Try a "
       "lower max_lr or a clip",
-      name(), state.step, report.loss, report.gradient_norm, lr,
+      name(), state.step, report.loss, report.gradient_norm, report.lr,
       saved ? fmt::format("the last good checkpoint is {}", files_.checkpoint)
             : "there is no checkpoint yet");
 }
 
 template <class T>
-void TrainingRun<T>::note(const StepReport& report, double lr, double validation, bool always) {
+void TrainingRun<T>::note(const StepReport& report, double validation, bool always) {
   const std::size_t every = std::max<std::size_t>(1, plan().steps() / history_rows);
   if (std::isnan(validation) && !always && state.step % every != 0) return;
   state.history.push_back(
-      {static_cast<double>(state.step), report.loss, lr, report.gradient_norm, validation});
+      {static_cast<double>(state.step), report.loss, report.lr, report.gradient_norm, validation});
 }
 
 template <class T>
@@ -169,12 +173,12 @@ Model TrainingRun<T>::trained_model() const {
   model.parameters.assign(weights.begin(), weights.end());
   model.dtype = sizeof(T) == sizeof(double) ? Dtype::f64 : Dtype::f32;
   model.normalisation = normalisation_;
-  model.training_range = fit_training_range(data_.split("train"), plan().held.target);
+  model.training_range = fit_training_range(data_.split("train"), inputs_, plan().held.target);
   model.system = experiment_.system->name();
-  model.input_names = experiment_.system->resolved_names();
-  model.output_names = experiment_.system->closure_names();
-  const auto targets = experiment_.system->closure_targets();
-  model.closure_targets.assign(targets.begin(), targets.end());
+  model.inputs = model_.network->inputs;
+  model.input_names = inputs_.feature_names();
+  model.output_names = inputs_.output_names();
+  model.closure_targets = inputs_.targets_among_features();
   model.closure_step = experiment_.data.closure_step();
   model.held = plan().held;
   model.recipe = plan().recipe;
@@ -202,6 +206,12 @@ std::map<std::string, std::string> TrainingRun<T>::provenance() const {
       {"training", to_text(plan())},
       {"seed", fmt::format("{}", plan().seed)},
       {"steps", fmt::format("{}", plan().steps() - state.skipped)}};
+  if (const auto range = data_.parameter_range()) {
+    nlohmann::json ranges = nlohmann::json::object();
+    for (std::size_t k = 0; k < range->low.size(); ++k)
+      ranges[data_.experiment().data.parameters[k]] = {range->low[k], range->high[k]};
+    facts["parameter_range"] = ranges.dump();
+  }
   if (const auto init = identity_.find("init"); init != identity_.end()) facts["init"] = init->second;
   return facts;
 }

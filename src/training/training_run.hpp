@@ -3,6 +3,7 @@
 
 #include <mac/training.hpp>
 
+#include "coupling/input_map.hpp"
 #include "training/checkpoint.hpp"
 #include "training/descent.hpp"
 
@@ -14,8 +15,8 @@ class TrainingRun {
   /// From `start`, or random weights where that is empty; to resume, from the checkpoint or the finished model
   /// if there is one.
   TrainingRun(const Experiment& experiment, const ModelPlan& model, const DataFile& data,
-              const Normalisation& normalisation, const std::vector<double>& start, const std::string& path,
-              const TrainOptions& options);
+              const InputMap& inputs, const Normalisation& normalisation, const std::vector<double>& start,
+              const std::string& path, const TrainOptions& options);
 
   TrainingState<T> state;
   std::optional<TrainingResult> result;  // once it is finished
@@ -30,9 +31,9 @@ class TrainingRun {
   const std::vector<T>& current() const { return state.average.empty() ? state.parameters : state.average; }
 
   /// Counts a step whose loss and gradient are these, if they are sound; otherwise sets `failure`.
-  void count_step(const StepReport& report, double lr, bool first_of_stage);
+  void count_step(const StepReport& report, bool first_of_stage);
   /// Adds the step to the history, if it has its place there or something was measured after it.
-  void note(const StepReport& report, double lr, double validation, bool always);
+  void note(const StepReport& report, double validation, bool always);
   /// Keeps the current weights if they are the best so far.
   void judge(double validation);
 
@@ -55,6 +56,7 @@ class TrainingRun {
   const Experiment& experiment_;
   ModelPlan model_;
   const DataFile& data_;
+  const InputMap& inputs_;
   const Normalisation& normalisation_;
   TrainingFiles files_;
   TrainOptions options_;

@@ -29,8 +29,13 @@ std::vector<ValidationPiece> spread_pieces(std::size_t trajectories, std::size_t
 }
 
 RolloutValidation::RolloutValidation(const DataSplit& split, const Plan& plan)
-    : plan_(plan), d_(split.resolved_size()), low_(d_), high_(d_) {
-  plan_.history = std::min(plan.history, split.times() - 2);
+    : plan_(plan), d_(split.resolved_size()), e_(split.input_names().size()), low_(d_), high_(d_) {
+  if (plan.history + 1 >= split.times())
+    throw UsageError(
+        "split {}: the history takes {} of its {} times, which leaves nothing to judge rollouts by; say a "
+        "shorter "
+        "history, or give longer trajectories",
+        split.name(), plan.history + 1, split.times());
   plan_.intervals = std::min(plan.intervals, split.times() - 1 - plan_.history);
   const std::size_t times = plan_.history + plan_.intervals + 1, piece = times * d_;
   const auto spread = spread_pieces(split.trajectories(), split.times() + 1 - times, plan.pieces);
@@ -38,6 +43,11 @@ RolloutValidation::RolloutValidation(const DataSplit& split, const Plan& plan)
   truth_.resize(count_ * piece);
   for (std::size_t i = 0; i < count_; ++i)
     split.read_resolved(spread[i].trajectory, spread[i].first, times, truth_.data() + i * piece);
+  given_.resize(count_ * times * e_);
+  for (std::size_t i = 0; i < count_ && e_ > 0; ++i)
+    split.read_inputs(spread[i].trajectory, spread[i].first, times, given_.data() + i * times * e_);
+  for (std::size_t i = 0; i < count_ && !split.systems().empty(); ++i)
+    systems_.push_back(split.systems()[spread[i].trajectory]);
   for (std::size_t v = 0; v < d_; ++v) {
     double low = truth_[v], high = low;
     for (std::size_t k = v; k < truth_.size(); k += d_) {
@@ -54,6 +64,15 @@ const double* RolloutValidation::truth(std::size_t i, std::size_t n) const {
   return truth_.data() + (i * (plan_.history + plan_.intervals + 1) + n) * d_;
 }
 
+const double* RolloutValidation::given(std::size_t n, std::vector<double>& room) const {
+  if (e_ == 0) return nullptr;
+  const std::size_t last = plan_.history + plan_.intervals;  // beyond it nobody knows: it stays as it was
+  room.resize(count_ * e_);
+  for (std::size_t i = 0; i < count_; ++i)
+    std::copy_n(given_.data() + (i * (last + 1) + std::min(n, last)) * e_, e_, room.data() + i * e_);
+  return room.data();
+}
+
 template <class Predict>
 RolloutValidation::Runs RolloutValidation::run(const LossContext& context, const Predict& predict) const {
   const std::size_t c = context.system.closure_size();
@@ -63,7 +82,7 @@ RolloutValidation::Runs RolloutValidation::run(const LossContext& context, const
   Runs runs{std::vector<double>(count_ * d_), std::vector<double>(count_ * d_), std::vector<char>(count_),
             std::vector<char>(count_)};
   std::vector<double> y(count_ * d_), closure(count_ * c), previous(count_ * c);
-  CoupledColumns columns(context.system, context.dt, context.held, count_);
+  CoupledColumns columns(context.system, context.dt, context.held, count_, systems_);
   for (std::size_t n = 0; n <= last; ++n) {
     for (std::size_t i = 0; i < count_; ++i) {
       double* const state = y.data() + i * d_;
@@ -81,7 +100,7 @@ RolloutValidation::Runs RolloutValidation::run(const LossContext& context, const
       }
     }
     if (n == last) break;
-    predict(y, closure);
+    predict(n, y, closure);
     if (n >= plan_.history) columns.step(closure.data(), n > 0 ? previous.data() : nullptr, y.data());
     closure.swap(previous);
   }
@@ -95,7 +114,7 @@ double RolloutValidation::mean_error(const Runs& runs, const LossContext& contex
   for (std::size_t i = 0; i < count_; ++i) {
     double piece = 0;
     for (std::size_t v = 0; v < d_; ++v) {
-      const double size = smallest_size * context.normalisation.input_scale[v];
+      const double size = smallest_size * context.resolved_scale[v];
       const double floor = robust ? size * size * static_cast<double>(plan_.intervals + 1) : 0;
       const double relative = std::sqrt(runs.errors[i * d_ + v] / std::max(floor, runs.norms[i * d_ + v]));
       if (robust)
@@ -119,16 +138,18 @@ double RolloutValidation::error(const NetworkShape& shape, std::span<const T> pa
                                 const LossContext& context) const {
   const StepEngine<T> engine(shape, parameters);
   const Normalisers normalisers(context.normalisation);
-  NetworkColumns<T> network(engine, normalisers, count_);
-  std::vector<T> memory(count_ * shape.state_size());
-  const auto predict = [&](const std::vector<double>& y, std::vector<double>& closure) {
-    network.predict(y.data(), closure.data(), memory.data());
+  NetworkTrajectories<T> network(engine, normalisers, context.inputs, count_);
+  std::vector<T> memory(network.columns() * shape.state_size());
+  std::vector<double> room;
+  const auto predict = [&](std::size_t n, const std::vector<double>& y, std::vector<double>& closure) {
+    network.predict(y.data(), d_, given(n, room), closure.data(), memory.data());
   };
   return mean_error(run(context, predict), context);
 }
 
 double RolloutValidation::error_without_closure(const LossContext& context) const {
-  return mean_error(run(context, [](const std::vector<double>&, std::vector<double>&) {}), context);
+  return mean_error(run(context, [](std::size_t, const std::vector<double>&, std::vector<double>&) {}),
+                    context);
 }
 
 template double RolloutValidation::error(const NetworkShape&, std::span<const float>,
@@ -141,14 +162,9 @@ LossValidation::LossValidation(const DataSplit& split, Target target, const Stag
   const TrainingData data(split, target, std::min(times, split.times()), 0);
   const SampleShape shape = sample_shape(stage, data);
   const std::size_t windows = data.windows(shape);
-  batch_.count = std::min(samples, windows);
-  batch_.shape = shape;
-  batch_.resolved.resize(batch_.count * shape.states * data.resolved_size());
-  batch_.closure.resize(batch_.count * shape.closures * data.closure_size());
+  make_room(batch_, std::min(samples, windows), shape, data);
   for (std::size_t i = 0; i < batch_.count; ++i)  // spread over all windows
-    data.read(data.window(shape, i * windows / batch_.count), shape,
-              batch_.resolved.data() + i * shape.states * data.resolved_size(),
-              batch_.closure.data() + i * shape.closures * data.closure_size());
+    read_sample(data, data.window(shape, i * windows / batch_.count), i, batch_);
 }
 
 }  // namespace mac

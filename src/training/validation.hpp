@@ -52,10 +52,14 @@ class RolloutValidation {
   Runs run(const LossContext& context, const Predict& predict) const;
   double mean_error(const Runs& runs, const LossContext& context) const;
   const double* truth(std::size_t i, std::size_t n) const;
+  /// What comes from outside at step n, (count, e), in `room`; null: nothing does.
+  const double* given(std::size_t n, std::vector<double>& room) const;
 
   Plan plan_;
-  std::size_t count_ = 0, d_;
-  std::vector<double> truth_;       // (count, history + intervals + 1, d)
+  std::size_t count_ = 0, d_, e_;
+  std::vector<double> truth_;                           // (count, history + intervals + 1, d)
+  std::vector<double> given_;                           // (count, history + intervals + 1, e): from outside
+  std::vector<std::shared_ptr<const System>> systems_;  // (count), where parameters vary
   std::vector<double> low_, high_;  // (d): the range of the data, widened by half on either side
 };
 

@@ -198,21 +198,39 @@ TEST_F(Faults, OfALimitOnTheSizeOfFilesAreFailuresLikeOthers) {
   print("RLIMIT_FSIZE", cells);
 }
 
-/// Programs in other languages on a network that cannot be read to its end.
-TEST_F(Faults, OfReadingReachTheProgramAroundTheRuntime) {
-  write_bytes(file("input"), std::string(12 * sizeof(double), '\0'));
-  const std::string arguments =
-      fmt::format("{} {} {} 2 1", file("mac.safetensors"), file("input"), file("closures"));
-  const std::string python =
-      "/usr/bin/python3 -c 'import mac, sys; mac.load(sys.argv[1])' " + file("mac.safetensors");
-  const bool has_python =
-      run_command("PYTHONPATH=" MAC_BUILD_FOLDER "/python /usr/bin/python3 -c 'import mac' 2>&1").exit_code ==
-      0;
-  std::vector<std::pair<std::string, std::string>> programs{
-      {"C", MAC_BUILD_FOLDER "/tests/programs/steps_c " + arguments}};
-  if (const std::string fortran = MAC_BUILD_FOLDER "/tests/programs/steps_fortran"; fs::exists(fortran))
-    programs.emplace_back("Fortran", fortran + " " + arguments + " double");
-  if (has_python) programs.emplace_back("Python", "PYTHONPATH=" MAC_BUILD_FOLDER "/python " + python);
+TEST_F(Faults, OfAQuotaAreFailuresLikeOthers) {
+  print("write EDQUOT", row(commands[0], {"write", "EDQUOT"}));
+  const auto first = run(commands[0], {"write", "EDQUOT"}, 1);
+  EXPECT_NE(first.value().output.find("Disk quota exceeded"), std::string::npos) << first->output;
+}
+
+/// Programs in other languages around the runtime.
+class FaultsAround : public Faults {
+ protected:
+  FaultsAround() { write_bytes(file("input"), std::string(12 * sizeof(double), '\0')); }
+
+  static std::string python(const std::string& text) {
+    return "PYTHONPATH=" MAC_BUILD_FOLDER "/python /usr/bin/python3 -c 'import mac, sys; " + text + "' ";
+  }
+  static bool has_python() { return run_command(python("") + "2>&1").exit_code == 0; }
+
+  /// What steps the network and writes the closures.
+  std::vector<std::pair<std::string, std::string>> steppers() const {
+    const std::string arguments =
+        fmt::format("{} {} {} 2 1", file("mac.safetensors"), file("input"), file("closures"));
+    std::vector<std::pair<std::string, std::string>> programs{
+        {"C", MAC_BUILD_FOLDER "/tests/programs/steps_c " + arguments}};
+    if (const std::string fortran = MAC_BUILD_FOLDER "/tests/programs/steps_fortran"; fs::exists(fortran))
+      programs.emplace_back("Fortran", fortran + " " + arguments + " double");
+    return programs;
+  }
+};
+
+/// A network that cannot be read to its end.
+TEST_F(FaultsAround, TheRuntimeOfReadingReachTheProgram) {
+  auto programs = steppers();
+  if (has_python())
+    programs.emplace_back("Python", python("mac.load(sys.argv[1])") + file("mac.safetensors"));
   std::string cells;
   for (const auto& [language, program] : programs) {
     int failed = 0, succeeded = 0;
@@ -235,6 +253,51 @@ TEST_F(Faults, OfReadingReachTheProgramAroundTheRuntime) {
     cells += fmt::format("  {} {}+{}", language, failed, succeeded);
   }
   print("read EIO", cells);
+}
+
+TEST_F(FaultsAround, TheRuntimeOfMemoryAreNeverSilent) {
+  std::string cells;
+  for (const auto& [language, program] : steppers()) {
+    EXPECT_EQ(run_command(program + " 2>&1").exit_code, 0);
+    const std::string right = read_bytes(file("closures"));
+    int failed = 0, succeeded = 0;
+    for (int n = 1;; n += 1 + n / 6) {
+      fs::remove(file("mark"));
+      fs::remove(file("closures"));
+      const ProgramResult result = run_command(with({"malloc", "ENOMEM"}, n, "/") + " " + program + " 2>&1");
+      if (!fs::exists(file("mark"))) break;
+      const std::string what = fmt::format("{}, allocation {}: {}", language, n, result.output);
+      EXPECT_LT(result.exit_code, 128) << what;
+      if (result.exit_code == 0) {
+        EXPECT_TRUE(read_bytes(file("closures")) == right) << what;
+      } else if (result.exit_code == 1) {  // others are the program's own
+        EXPECT_FALSE(result.output.empty()) << what;
+      }
+      (result.exit_code == 0 ? succeeded : failed) += 1;
+    }
+    EXPECT_GT(failed, 3) << language;
+    cells += fmt::format("  {} {}+{}", language, failed, succeeded);
+  }
+  print("malloc ENOMEM", cells);
+}
+
+TEST_F(FaultsAround, ThePackageOfWritingAreExceptions) {
+  if (!has_python()) GTEST_SKIP() << "the Python package is not built";
+  const std::string program = python("mac.generate(sys.argv[1], sys.argv[2], threads=1)") +
+                              file("study.toml") + " " + file("out/data.h5") + " 2>&1";
+  int failed = 0;
+  for (int n = 1;; n += 1 + n) {
+    empty_out();
+    fs::remove(file("mark"));
+    const ProgramResult result = run_command(with({"write", "ENOSPC"}, n, file("out")) + " " + program);
+    if (!fs::exists(file("mark"))) break;
+    ++failed;
+    EXPECT_EQ(result.exit_code, 1) << result.output;
+    EXPECT_NE(result.output.find("mac.Error: "), std::string::npos) << result.output;
+    EXPECT_TRUE(fs::is_empty(file("out"))) << "write " << n;
+  }
+  EXPECT_GT(failed, 2);
+  print("write ENOSPC", fmt::format("  Python {}+0", failed));
 }
 
 }  // namespace

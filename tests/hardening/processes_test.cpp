@@ -77,6 +77,24 @@ TEST_F(Processes, ThatWriteTheSameFileAreToldOfEachOther) {
   EXPECT_EQ(temporaries(), 0u) << "and the next one tidies up";
 }
 
+TEST_F(Processes, ThatWriteTheSameFileThroughLinksAreToldOfEachOther) {
+  fs::create_directory(file("elsewhere"));
+  fs::create_symlink("../data.h5", file("elsewhere/data-link.h5"));
+  fs::create_symlink(folder_.path(), file("elsewhere/folder"));
+  const Process process = begun();
+  for (const char* name : {"elsewhere/data-link.h5", "elsewhere/folder/data.h5"}) {
+    const ProgramResult second = mac(std::string("generate @/study.toml -o @/") + name);
+    EXPECT_EQ(second.exit_code, 1);
+    EXPECT_NE(second.output.find(std::string(name) + ": is being written by process "), std::string::npos)
+        << second.output;
+  }
+  process.send(SIGKILL);
+  process.wait();
+  EXPECT_EQ(mac("generate @/study.toml -o @/elsewhere/data-link.h5").exit_code, 0);
+  EXPECT_TRUE(fs::is_symlink(file("elsewhere/data-link.h5")));
+  EXPECT_EQ(temporaries(), 0u) << "what was left beside the file is removed, not beside the link";
+}
+
 TEST_F(Processes, TidyUpOnlyBehindProcessesThatAreGone) {
   const std::string of_other_host = file("data.h5.partial-1@elsewhere"),
                     of_living = file(fmt::format("data.h5.partial-{}", getpid())),

@@ -43,7 +43,7 @@ Model some_model(const NetworkShape& shape, std::size_t noise = 0) {
   RandomStream random(5, Purpose::noise, 0);
   for (double& value : model.parameters) value += 0.1 * random.normal();
   model.normalisation = Normalisation::identity(shape, model.noise);
-  for (std::size_t i = 0; i < model.inputs(); ++i) {
+  for (std::size_t i = 0; i < model.input_size(); ++i) {
     model.normalisation.input_mean[i] = 0.1 * static_cast<double>(i + 1);
     model.normalisation.input_scale[i] = 1.0 / static_cast<double>(i + 2);
   }
@@ -68,7 +68,7 @@ std::vector<double> some_inputs(std::size_t count) {
 
 Steps engine_steps(const Model& model, std::size_t steps, std::size_t batch, const std::vector<double>& x) {
   const auto& [in_mean, in_scale, out_mean, out_scale] = model.normalisation;
-  const std::size_t d = model.shape.d_in, inputs = model.inputs(), c = model.shape.d_out;
+  const std::size_t d = model.shape.d_in, inputs = model.input_size(), c = model.shape.d_out;
   const StepEngine<float> engine(model.shape, parameters_as<float>(model));
   Steps out{{}, std::vector<float>(batch * engine.state_size())};
   std::vector<float> now(batch * d), y(batch * c);

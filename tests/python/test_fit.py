@@ -115,6 +115,8 @@ def test_of_a_single_trajectory_the_last_part_is_for_validation(tmp_path):
     np.testing.assert_array_equal(data["train"].resolved, y[:, :60])
     np.testing.assert_array_equal(data["validation"].resolved, y[:, 60:])
     np.testing.assert_allclose(data["validation"].closure_mean, (c[:, 61:] + c[:, 60:-1]) / 2)
+    mac.fit(tmp_path / "past.safetensors", y, c, DT, rhs=decay, validation=0.25, history=1.0, **QUICK)
+    np.testing.assert_array_equal(mac.read_data(tmp_path / "past.data.h5")["validation"].resolved, y[:, 50:])
 
 
 def test_rollouts_that_leave_the_domain_of_the_function_are_not_shouted_about(tmp_path):

@@ -482,3 +482,39 @@ def test_the_command(tmp_path):
     code, _, err = command(tmp_path / "y.npy", "--dt", "0.05", "-o", tmp_path / "y.npy")
     assert code == 2 and "would overwrite" in err
     assert not (tmp_path / "b.h5").exists()
+
+
+def test_parameters_and_forcing_are_inputs_not_unknowns(tmp_path):
+    y = oscillators()
+    stiffness = np.linspace(1, 2, len(y))
+    wind = np.cos(TIME)[None, :] * stiffness[:, None]
+    with h5py.File(tmp_path / "runs.h5", "w") as file:
+        file["time"], file["x"], file["v"] = TIME, y[:, :, 0], y[:, :, 1]
+        file["stiffness"], file["wind"] = stiffness, wind
+    data = mac.read(
+        tmp_path / "runs.h5", variables=["x", "v"], parameters="stiffness", forcing="wind", axes=["trajectory", "time"]
+    )
+    assert (data.names, data.parameters, data.forcing) == (["x", "v"], ["stiffness"], ["wind"])
+    seen = []
+    for split in data.values():
+        assert split.resolved.shape[2] == 2 and split.forcing.shape == split.resolved.shape[:2] + (1,)
+        for i, k in enumerate(split.parameters[:, 0]):
+            row = int(np.argmin(abs(stiffness - k)))
+            seen.append(row)
+            assert k == stiffness[row]
+            np.testing.assert_array_equal(split.resolved[i], y[row])
+            np.testing.assert_array_equal(split.forcing[i, :, 0], wind[row])
+    assert sorted(seen) == list(range(len(y)))
+
+
+def test_parameters_of_a_table_are_columns_that_do_not_change(tmp_path):
+    y, run = oscillators(5), np.repeat(np.arange(5), 120)
+    columns = [run, np.tile(TIME, 5), y[:, :, 0].ravel(), y[:, :, 1].ravel(), 10.0 * run]
+    path = table(tmp_path / "runs.csv", columns, ["run", "t", "x", "v", "depth"])
+    data = mac.read(path, trajectory="run", parameters="depth", test=0.2, validation=0.2)
+    assert data.names == ["x", "v"]
+    assert sorted(np.concatenate([s.parameters[:, 0] for s in data.values()])) == [0, 10, 20, 30, 40]
+    columns[4] = columns[4] + (np.arange(600) == 130)
+    path = table(tmp_path / "runs.csv", columns, ["run", "t", "x", "v", "depth"])
+    with pytest.raises(mac.UsageError, match="trajectory 2, row 11: depth goes from 10 to 11: a parameter is constant"):
+        mac.read(path, trajectory="run", parameters="depth", test=0.2, validation=0.2)

@@ -356,3 +356,31 @@ mac.train(experiment, {str(data)!r}, {str(tmp_path / "m.safetensors")!r}, thread
     process.send_signal(signal.SIGINT)
     _, errors = process.communicate(timeout=20)
     assert "KeyboardInterrupt" in errors and process.returncode == -signal.SIGINT
+
+
+def test_data_of_varying_parameters_have_them_for_each_trajectory(tmp_path):
+    text = """
+[system]
+name = "burgers"
+grid = 32
+viscosity = { list = [0.06, 0.12] }
+[data]
+dt = 1e-3
+stride = 10
+[data.train]
+trajectories = 4
+horizon = 0.05
+"""
+    mac.generate(mac.Experiment(text), tmp_path / "data.h5", quiet=True)
+    data = mac.read_data(tmp_path / "data.h5")
+    assert data.parameters == ["viscosity"] and data.forcing == []
+    np.testing.assert_array_equal(data["train"].parameters, [[0.06], [0.12], [0.06], [0.12]])
+    mac.write_data(tmp_path / "copy.h5", text, data)
+    np.testing.assert_array_equal(mac.read_data(tmp_path / "copy.h5")["train"].parameters, data["train"].parameters)
+    with pytest.raises(mac.UsageError, match=r"parameters of train has shape \(3, 1\), expected \(4, 1\) for viscosity"):
+        split = data["train"]
+        mac.write_data(
+            tmp_path / "copy.h5",
+            text,
+            {"train": {"resolved": split.resolved, "closure": split.closure, "parameters": split.parameters[:3]}},
+        )

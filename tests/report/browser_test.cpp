@@ -1,4 +1,4 @@
-// The report in a browser: what Chromium makes of the page, at the width of a phone and of a desk.
+// The report in a browser: what Chromium makes of the page, at the widths of a phone, a tablet and a desk.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
@@ -40,12 +40,28 @@ document.getElementById("frame").onload = function () {
     var box = drawing.getBoundingClientRect();
     if (box.width < 200 || box.height < 100 || drawing.querySelectorAll("path").length < 3) ++empty;
   }
+  var cut = [], clipped = [];
+  for (var box of page.querySelectorAll(".scroll"))
+    if (box.scrollWidth > box.clientWidth + 1) cut.push(box.getAttribute("aria-label"));
+  for (var drawing of drawings) {
+    var outer = drawing.getBoundingClientRect();
+    for (var text of drawing.querySelectorAll("text")) {
+      var inner = text.getBoundingClientRect();
+      if (inner.width > 0 && (inner.left < outer.left - 1 || inner.right > outer.right + 1)) clipped.push(text.textContent);
+    }
+  }
+  var headline = page.querySelector("main > section p");
   document.getElementById("answer").textContent = JSON.stringify({
+    cut: cut, clipped: clipped, headline: headline ? headline.className : null,
+    headline_top: headline ? headline.getBoundingClientRect().bottom : 9999,
+    sections: Array.from(page.querySelectorAll("main > section")).map(function (s) { return s.id; }),
+    unnamed: page.querySelectorAll('svg[role=img]:not([aria-label])').length,
     scroll_width: root.scrollWidth, client_width: root.clientWidth, wide: wide, figures: figures.length,
     drawings: drawings.length, empty: empty, tables: page.querySelectorAll("table").length,
     font: Math.min.apply(null, Array.from(page.querySelectorAll("figure div > svg text")).map(
-      function (text) { return text.textContent.trim() ? text.getBoundingClientRect().height : 99; }))
-  });
+      function (text) {
+  return text.textContent.trim() ? text.getBoundingClientRect().height : 99; }))
+});
 };
 </script></body></html>)";
 
@@ -74,7 +90,7 @@ TEST(ReportInABrowser, ShowsFiguresAndTablesAndOverflowsAtNoWidth) {
   test::make_run(folder.path() / "run", test::tiny_burgers);
   report_run(folder.file("run"), folder.file("page.html"));
   const std::string page = test::read_bytes(folder.file("page.html"));
-  for (const int width : {390, 1280}) {
+  for (const int width : {390, 800, 1300}) {
     SCOPED_TRACE(fmt::format("{} pixels wide", width));
     const nlohmann::json seen = look_at(folder, width);
     ASSERT_TRUE(seen.is_object() && seen.contains("figures")) << seen.dump();
@@ -85,6 +101,13 @@ TEST(ReportInABrowser, ShowsFiguresAndTablesAndOverflowsAtNoWidth) {
     EXPECT_LE(seen["scroll_width"], seen["client_width"]);
     EXPECT_TRUE(seen["wide"].empty()) << seen["wide"].dump();
     EXPECT_GE(seen["font"], 6.0);  // pixels, the exponents of ticks: small but legible
+    EXPECT_TRUE(seen["clipped"].empty()) << seen["clipped"].dump();
+    EXPECT_TRUE(width < 1300 || seen["cut"].empty())
+        << "a table that scrolls on a desk: " << seen["cut"].dump();
+    EXPECT_TRUE(seen["headline"].get<std::string>().starts_with("headline")) << seen["headline"];
+    EXPECT_LT(seen["headline_top"], 700) << "the verdict is seen without scrolling";
+    EXPECT_EQ(seen["sections"], (std::vector<std::string>{"verdict", "figures", "tables", "run"}));
+    EXPECT_EQ(seen["unnamed"], 0);
   }
 }
 

@@ -1,6 +1,8 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <cmath>
 #include <filesystem>
 #include <mac/error.hpp>
 #include <mac/evaluation.hpp>
@@ -8,7 +10,9 @@
 
 #include "report/html.hpp"
 #include "report/page_check.hpp"
+#include "report/summary.hpp"
 #include "report/tiny_run.hpp"
+#include "report/training_summary.hpp"
 #include "support/files.hpp"
 #include "support/program.hpp"
 
@@ -36,6 +40,18 @@ const Report& burgers() {
 const Report& lorenz() {
   static const Report report(test::tiny_lorenz);
   return report;
+}
+
+/// The metrics of the Burgers run.
+std::string burgers_metrics() {
+  const std::string path = burgers().folder.file("metrics.json");
+  if (!fs::exists(path)) {
+    std::vector<std::string> rollouts;
+    for (const char* name : {"mac-seed0", "mac-seed1", "markov", "exact"})
+      rollouts.push_back(burgers().folder.file(fmt::format("run/rollouts/{}.h5", name)));
+    test::write_bytes(path, metrics_text(evaluate_files(rollouts)));
+  }
+  return path;
 }
 
 void expect_figures(const Report& report, const std::vector<std::string>& names) {
@@ -74,8 +90,100 @@ TEST(Report, ShowsEveryTableOfTheEvaluation) {
 TEST(Report, SaysWhatWasRun) {
   for (const char* text :
        {"viscosity = 0.1", "3 trajectories to t = 0.4", "mac (2 seeds)",
-        "generate 1.5 s (an EPYC, 2 threads)", "mac-seed1.safetensors", "recipe = &quot;fast&quot;"})
+        "Wall times: 1.5 s, an EPYC, 2 threads", "mac-seed1.safetensors", "recipe = &quot;fast&quot;"})
     EXPECT_NE(burgers().page.find(text), std::string::npos) << text;
+}
+
+TEST(Report, BeginsWithTheVerdict) {
+  const std::string& page = burgers().page;
+  const std::size_t headline = page.find("<p class=\"headline");
+  ASSERT_NE(headline, std::string::npos);
+  EXPECT_LT(headline, page.find("<table"));
+  const std::string sentence = page.substr(headline, page.find("</p>", headline) - headline);
+  EXPECT_NE(sentence.find("no closure"), std::string::npos) << sentence;
+  EXPECT_NE(page.find("At a glance"), std::string::npos);
+  EXPECT_LT(page.find("id=\"verdict\""), page.find("id=\"figures\""));
+}
+
+TEST(Report, TellsTheWeakestPlaceOfTheBestModel) {
+  Evaluation evaluation = read_metrics(burgers_metrics());
+  SplitMetrics& own = std::ranges::find(evaluation.models, "mac", &ModelMetrics::model)->splits.at("test");
+  const SplitMetrics& none =
+      std::ranges::find(evaluation.models, "markov", &ModelMetrics::model)->splits.at("test");
+  ASSERT_GT(none.intervals[1].resolved[4].mean, 0);
+  own.intervals[1].resolved[4].mean = 70 * none.intervals[1].resolved[4].mean;  // psi2, over [0,0.4]
+  const std::string weakest = report::least_gain(evaluation, "mac");
+  EXPECT_NE(weakest.find("mac fails in ψ₂ on test data over [0,0.4]: 70 times worse than no closure"),
+            std::string::npos)
+      << weakest;
+  EXPECT_EQ(report::least_gain(evaluation, "nobody"), "");
+}
+
+TEST(Report, TablesOfErrorsHaveAMean) {
+  const Evaluation evaluation = read_metrics(burgers_metrics());
+  const Table table = tables(evaluation).front();
+  ASSERT_EQ(table.rows.back().front(), "mean");
+  double sum = 0;
+  for (const MeanStd& error : evaluation.models.front().splits.at("test").intervals.front().resolved)
+    sum += error.mean;
+  EXPECT_EQ(table.rows.back()[1], percent({sum / 6, NAN}));
+  EXPECT_NE(burgers().page.find("<tr class=\"mean\">"), std::string::npos);
+}
+
+TEST(Report, HasThePapersColumnsOnlyWhereThePaperHasNumbers) {
+  std::size_t paper = 0;
+  for (const Table& table : tables(read_metrics(burgers_metrics())))
+    for (std::size_t j = 0; j < table.header.size(); ++j) {
+      if (table.header[j] != "paper") continue;
+      ++paper;
+      EXPECT_TRUE(std::ranges::any_of(table.rows, [&](const auto& row) { return row[j] != "-"; }))
+          << table.title;
+    }
+  EXPECT_EQ(paper, 0u) << "other intervals than the paper's";
+}
+
+TEST(Report, ShowsTheStagesOfATraining) {
+  const Table table = report::stages_table(
+      "mac",
+      "recipe = \"fast\"\n[[stages]]\nloss = \"closure\"\nsteps = 16000\nnoise = 0\n[[stages]]\nloss = "
+      "\"rollout\"\n"
+      "rollout_steps = 100\nrollout_form = \"autoregressive\"\nsteps = 3000\nnoise = 0\n");
+  EXPECT_EQ(table.header, (std::vector<std::string>{"stage", "loss", "steps"})) << "there is no noise";
+  ASSERT_EQ(table.rows.size(), 2u);
+  EXPECT_EQ(table.rows[0], (std::vector<std::string>{"1", "closure", "16000"}));
+  EXPECT_EQ(table.rows[1][1], "rollout over 100 steps, autoregressive");
+  EXPECT_TRUE(report::stages_table("mac", "steps = 0\n").rows.empty());
+}
+
+TEST(Report, SaysSecondsAsMinutesAndHours) {
+  EXPECT_EQ(report::duration(0.0441), "0.044 s");
+  EXPECT_EQ(report::duration(7.7), "7.7 s");
+  EXPECT_EQ(report::duration(59.97), "1 min 00 s");
+  EXPECT_EQ(report::duration(1250), "20 min 50 s");
+  EXPECT_EQ(report::duration(3599.7), "1 h 00 min");
+  EXPECT_EQ(report::duration(7500), "2 h 05 min");
+  EXPECT_EQ(report::duration(NAN), "-");
+}
+
+TEST(Report, OfManyVariablesDrawsAFewLargeAndAllSmallAndFolded) {
+  const ScratchFolder folder;
+  std::string ring = test::tiny_lorenz;
+  ring.replace(ring.find("N = 8"), 5, "N = 12");
+  test::make_run(folder.path() / "run", ring);
+  report_run(folder.file("run"), folder.file("report.html"));
+  const std::string page = test::read_bytes(folder.file("report.html"));
+  EXPECT_TRUE(test::well_formed(page));
+  const auto figure = [&](const std::string& name) {
+    const std::size_t from = page.find("<figure id=\"" + name + "\">");
+    return from == std::string::npos ? std::string() : page.substr(from, page.find("</figure>", from) - from);
+  };
+  EXPECT_EQ(count(figure("resolved_test"), "<svg viewBox=\"0 0 360"), 4u);
+  EXPECT_NE(figure("resolved_test").find("4 of 12 variables"), std::string::npos);
+  const std::string all = figure("resolved_test_all");
+  EXPECT_EQ(count(all, "<svg viewBox=\"0 0 220"), 12u);
+  EXPECT_LT(all.find("<details>"), all.find("<svg"));
+  EXPECT_NE(page.find("<details><summary>lorenz96, test, resolved"), std::string::npos)
+      << "12 rows and a mean are folded";
 }
 
 TEST(Report, IsWellFormed) {

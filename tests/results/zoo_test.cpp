@@ -4,6 +4,7 @@
 #include <filesystem>
 #include <mac/error.hpp>
 #include <mac/report.hpp>
+#include <mac/safetensors.hpp>
 
 #include "report/script.hpp"
 #include "report/tiny_run.hpp"
@@ -19,6 +20,16 @@ const SplitPlan* split_of(const Experiment& experiment, const std::string& name)
   for (const SplitPlan& split : experiment.data.splits)
     if (split.name == name) return &split;
   return nullptr;
+}
+
+TEST(ZooModels, CarryChecksumsThatFit) {
+  std::size_t models = 0;
+  for (const auto& entry : fs::directory_iterator(fs::path(MAC_SOURCE_FOLDER) / "zoo"))
+    if (entry.path().extension() == ".safetensors") {
+      EXPECT_TRUE(Safetensors::read(entry.path()).has_checksum()) << entry.path();
+      ++models;
+    }
+  EXPECT_GE(models, 16u);
 }
 
 TEST(ZooExperiments, TestTheirModelsAsTheStudiesDoOnOtherData) {

@@ -253,6 +253,21 @@ TEST_F(Columns, ClosuresAreClippedOrScaledBackIntoTheirRange) {
   }
 }
 
+TEST_F(Columns, AStepWithBothLimitsCountsAsChangedOnce) {
+  for (const int closure : {MAC_LIMIT_CLIP, MAC_LIMIT_SCALE}) {
+    mac_limits limits{};
+    limits.inputs = MAC_LIMIT_CLIP;
+    limits.closure = closure;
+    ASSERT_EQ(mac_state_set_limits(state_, &limits, nullptr), MAC_OK);
+    Numbers far = y(0);
+    far[0] = 50;
+    step(state_, far);
+    EXPECT_EQ(diagnostics(0).inputs_outside, 1u);
+    EXPECT_EQ(diagnostics(0).closure_outside, 1u);
+    EXPECT_EQ(diagnostics(0).changed, 1u);
+  }
+}
+
 TEST_F(Columns, ClosuresFadeToTheFallbackAsInputsLeave) {
   mac_state* const plain = make();
   mac_limits limits{};

@@ -3,7 +3,7 @@
  *   MAC_FAIL_CALL   write (pwrite as well), read (pread as well), fsync, rename, close, or
  *                   malloc (calloc as well; those of 256 bytes and more, whatever the folder)
  *   MAC_FAIL_NUMBER which one, from 1
- *   MAC_FAIL_HOW    ENOSPC, EIO, EINTR, ENOMEM, or short: half of the bytes
+ *   MAC_FAIL_HOW    ENOSPC, EDQUOT, EIO, EINTR, ENOMEM, or short: half of the bytes
  *   MAC_FAIL_UNDER  only files below this folder count
  *   MAC_FAIL_MARK   this file is made when it happens
  */
@@ -55,7 +55,10 @@ static int is_short(void) { return strcmp(getenv("MAC_FAIL_HOW"), "short") == 0;
 
 static int fail(void) {
   const char* how = getenv("MAC_FAIL_HOW");
-  errno = strcmp(how, "ENOSPC") == 0 ? ENOSPC : strcmp(how, "EINTR") == 0 ? EINTR : EIO;
+  errno = strcmp(how, "ENOSPC") == 0   ? ENOSPC
+          : strcmp(how, "EDQUOT") == 0 ? EDQUOT
+          : strcmp(how, "EINTR") == 0  ? EINTR
+                                       : EIO;
   return -1;
 }
 

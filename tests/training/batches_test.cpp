@@ -152,7 +152,8 @@ TEST(SymmetryGroups, HoldTheVariablesThatASymmetryMixes) {
 }
 
 TEST_F(Batches, OfMeansAreNormalisedByMeans) {
-  const Normalisation fit = fit_normalisation(split, system(), Scaling::max_abs, Target::mean, split.times());
+  const Normalisation fit =
+      fit_scales(split, system(), InputMap(system()), Scaling::max_abs, Target::mean, split.times()).network;
   std::vector<double> largest(6), means((split.times() - 1) * 6);
   for (std::size_t i = 0; i < split.trajectories(); ++i) {
     split.read_closure_mean(i, 0, split.times() - 1, means.data());
@@ -164,7 +165,7 @@ TEST_F(Batches, OfMeansAreNormalisedByMeans) {
 
 TEST_F(Batches, AreNormalisedByTheirTrainingData) {
   const auto fit = [&](Scaling scaling) {
-    return fit_normalisation(split, system(), scaling, Target::instant, split.times());
+    return fit_scales(split, system(), InputMap(system()), scaling, Target::instant, split.times()).network;
   };
   const TrainingData source = data();
   std::vector<double> largest(6), sum(6), squares(6);

@@ -69,6 +69,37 @@ TEST_P(LossGradient, OfTheRelativeRolloutLoss) {
   expect_gradient(random_problem(GetParam(), LayerKind::mamba, {5, 0}, true), stage, {Hold::linear});
 }
 
+TEST(RolloutLoss, OfSamplesWithEquationsOfTheirOwnIsTheMeanOfTheirLosses) {
+  Problem problem = random_problem("burgers", LayerKind::mamba, {6, 0}, false);
+  const auto thin = make_system(ConfigTable::parse("name = 'burgers'\nviscosity = 0.02", "test.toml"));
+  const auto thick = make_system(ConfigTable::parse("name = 'burgers'\nviscosity = 0.5", "test.toml"));
+  problem.batch.systems = {thin.get(), thick.get(), thin.get()};
+  StagePlan stage;
+  stage.loss = LossKind::rollout;
+  stage.rollout_steps = 3;
+  for (const RolloutForm form : {RolloutForm::sequence, RolloutForm::autoregressive}) {
+    stage.rollout_form = form;
+    expect_gradient(problem, stage, {Hold::linear});
+    const auto loss_of = [&](const System& system, const Batch& batch) {
+      const auto engine = make_reference_engine<double>(problem.shape);
+      const LossContext context{system, problem.normalisation, {Hold::linear}, 0.05};
+      return make_loss<double>(stage, context, *engine)->evaluate(problem.parameters.data(), batch, nullptr);
+    };
+    double mean = 0;
+    const std::size_t size = problem.batch.resolved.size() / 3;
+    for (std::size_t b = 0; b < 3; ++b) {
+      Batch alone = problem.batch;
+      alone.count = 1;
+      alone.systems.clear();
+      alone.resolved.assign(problem.batch.resolved.begin() + static_cast<std::ptrdiff_t>(b * size),
+                            problem.batch.resolved.begin() + static_cast<std::ptrdiff_t>((b + 1) * size));
+      mean += loss_of(*problem.batch.systems[b], alone) / 3;
+    }
+    // The same sums in another order.
+    EXPECT_NEAR(loss_of(*problem.system, problem.batch), mean, 1e-12 * mean);
+  }
+}
+
 TEST_P(LossGradient, OfTheStepLoss) {
   StagePlan stage;
   stage.loss = LossKind::step;

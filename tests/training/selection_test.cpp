@@ -140,12 +140,14 @@ TEST(Explosion, IsMeasuredByTheFirstLossOfTheStage) {
   const ScratchFolder folder;
   const Experiment experiment = Experiment::parse(small_experiment(), "small.toml");
   const DataFile data = DataFile::open(small_data());
+  const InputMap inputs(*experiment.system);
   const Normalisation normalisation =
-      fit_normalisation(data.split("train"), *experiment.system, Scaling::per_mode, Target::instant, 21);
+      fit_scales(data.split("train"), *experiment.system, inputs, Scaling::per_mode, Target::instant, 21)
+          .network;
   const std::vector<double> start = initial_parameters(experiment.models.at(0).network->shape, 0);
-  TrainingRun<float> run(experiment, experiment.models.at(0), data, normalisation, start,
+  TrainingRun<float> run(experiment, experiment.models.at(0), data, inputs, normalisation, start,
                          folder.file("m.safetensors"), {});
-  const auto count = [&](double loss, bool first) { run.count_step({loss, 1}, 1e-3, first); };
+  const auto count = [&](double loss, bool first) { run.count_step({loss, 1, 1e-3}, first); };
   count(1, true);
   count(9e3, false);
   EXPECT_TRUE(run.open());

@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <mac/error.hpp>
+
 #include "coupling/coupled_columns.hpp"
 #include "training/recorded_problem.hpp"
 #include "training/systems.hpp"
@@ -57,6 +59,19 @@ TEST(RolloutValidation, StartsFreeRunsAfterTheHistory) {
   const double whole = decay.error({20, 4}), late = decay.error({20, 4, 15});
   EXPECT_GT(whole, 0.05);      // without its closure, from t = 0 to 2
   EXPECT_LT(late, whole / 2);  // from the true state at t = 1.5 on
+}
+
+TEST(RolloutValidation, RefusesAHistoryThatLeavesNothing) {
+  const RolloutCase decay(-1);
+  EXPECT_GT(decay.error({20, 4, 19}), 0) << "one step";
+  try {
+    decay.error({20, 4, 20});
+    FAIL();
+  } catch (const UsageError& error) {
+    EXPECT_NE(std::string(error.what()).find("split validation: the history takes 21 of its 21 times"),
+              std::string::npos)
+        << error.what();
+  }
 }
 
 TEST(RolloutValidation, CountsRunsThatStrayFromTheDataAfterTheirEnd) {

@@ -14,7 +14,7 @@
 The reference page is docs/python.md.
 """
 
-from ._mac import Closure, Error, Tape, UsageError, __version__
+from ._mac import Closure, Coupler, Error, Tape, UsageError, __version__
 from .coupling import ClosureWarning, Rollout, rollout
 from .data import DataSet, Split, read_data, write_data
 from .fitting import fit
@@ -38,6 +38,7 @@ from .systems import Experiment, System, system_names
 __all__ = [
     "Closure",
     "ClosureWarning",
+    "Coupler",
     "DataSet",
     "DataWarning",
     "Error",

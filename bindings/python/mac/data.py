@@ -23,6 +23,9 @@ class Split:
     closure: NDArray[np.float64]  # (trajectories, times, components)
     closure_mean: NDArray[np.float64]  # (trajectories, times - 1, components), over the interval that follows
     labels: list[str] = field(default_factory=list)  # of the trajectories, empty where they have none
+    # Numbers that are no unknowns, named by DataSet.parameters and DataSet.forcing.
+    parameters: NDArray[np.float64] = field(default_factory=lambda: np.zeros((0, 0)))  # (trajectories, parameters)
+    forcing: NDArray[np.float64] = field(default_factory=lambda: np.zeros((0, 0, 0)))  # (trajectories, times, series)
 
 
 class DataSet(Mapping[str, Split]):
@@ -49,6 +52,16 @@ class DataSet(Mapping[str, Split]):
     def names(self) -> list[str]:
         """Of the resolved variables."""
         return list(self.experiment.system.resolved_names)
+
+    @property
+    def parameters(self) -> list[str]:
+        """Names of the numbers that differ between trajectories: the columns of a split's `parameters`."""
+        return list(self._file.experiment.parameters)
+
+    @property
+    def forcing(self) -> list[str]:
+        """Names of the series that drive the system: the columns of a split's `forcing`."""
+        return list(self._file.experiment.forcing)
 
     def __getitem__(self, split: str) -> Split:
         return Split(**self._file.read(split))
@@ -121,7 +134,8 @@ def write_data(
     """Write a data file from arrays: splits["train"] has resolved, closure and, if known, closure_mean.
 
     The experiment says what the data are; each split of its [data] must be there with as many trajectories and
-    times; its time, where given, must go in steps of dt * stride. Labels are not written. For data of a system that MAC does not know, [system] is name = "recorded".
+    times; its time, where given, must go in steps of dt * stride. Where [data] names parameters and forcing, a split has
+    arrays `parameters` (trajectories, names) and `forcing` (trajectories, times, names). Labels are not written. For data of a system that MAC does not know, [system] is name = "recorded".
     """
     study = as_experiment(experiment)
     arrays: dict[str, dict[str, NDArray[np.float64]]] = {}
@@ -135,4 +149,14 @@ def write_data(
             raise UsageError(f"split {name} has an unknown {' and '.join(sorted(unknown))}")
         arrays[name] = split_arrays(name, given["resolved"], given["closure"], given.get("closure_mean"))
         _check_plan(study, name, arrays[name], given.get("time"))
+        for key, names in [("parameters", study._experiment.parameters), ("forcing", study._experiment.forcing)]:
+            value = np.asarray(given.get(key, np.zeros(0)), dtype=float)
+            shape = arrays[name]["resolved"].shape[: 1 if key == "parameters" else 2] + (len(names),)
+            if value.size == 0 and not names:
+                continue
+            if value.shape != shape:
+                raise UsageError(
+                    f"{key} of {name} has shape {value.shape}, expected {shape} for {', '.join(names) or 'none'} of [data] {key}"
+                )
+            arrays[name][key] = value
     _mac.write_data(study._experiment, arrays, str(path))

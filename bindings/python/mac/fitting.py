@@ -65,17 +65,18 @@ def _with_closure(
     return split_arrays(name, y, computed.closure, computed.mean)
 
 
-def _shares(arrays: Arrays, share: float) -> tuple[Arrays, Arrays]:
-    """The last trajectories are kept for validation; of a single one its last part."""
+def _shares(arrays: Arrays, share: float, past: int) -> tuple[Arrays, Arrays]:
+    """The last trajectories are kept for validation; of a single one its last part, after a history of `past` steps."""
     if not 0 <= share < 1:
         raise UsageError(f"validation is {share}, expected a share of the trajectories, or (resolved, closure)")
     count, times = arrays["resolved"].shape[:2]
-    if count == 1:  # one long trajectory: its last part
-        first = times - max(2, round(float(share) * times))
-        if first < 2:
+    if count == 1:
+        end = times - max(2, round(float(share) * times))
+        if end < past + 2:
             raise UsageError(f"one trajectory of {times} times leaves none for validation: give arrays")
-        last = {"resolved": first, "closure": first, "closure_mean": first - 1}
-        return {key: array[:, : last[key]] for key, array in arrays.items()}, {key: array[:, first:] for key, array in arrays.items()}
+        ends = {"resolved": end, "closure": end, "closure_mean": end - 1}
+        learned = {key: array[:, : ends[key]] for key, array in arrays.items()}
+        return learned, {key: array[:, end - past :] for key, array in arrays.items()}
     kept = max(1, round(float(share) * count))
     if kept >= count:
         raise UsageError(f"{count} trajectories leave none for validation: give arrays")
@@ -167,7 +168,7 @@ def fit(
             raise UsageError(f"validation has {len(validation)} arrays, expected (resolved, closure)")
         validation_arrays = _with_closure("validation", *validation, reduced, target_list, float(dt), quiet)
     elif np.ndim(validation) == 0:
-        train_arrays, validation_arrays = _shares(train_arrays, float(np.asarray(validation)))
+        train_arrays, validation_arrays = _shares(train_arrays, float(np.asarray(validation)), round(history / float(dt)))
     elif closure is None:
         validation_arrays = _with_closure("validation", validation, None, reduced, target_list, float(dt), quiet)
     else:

@@ -1,6 +1,7 @@
 #include "closure.hpp"
 
 #include <cstring>
+#include <limits>
 
 namespace mac::python {
 
@@ -44,6 +45,7 @@ Closure::Closure(std::string file_bytes, const std::string& name, const std::opt
 Closure::Closure(const Closure& other) : bytes_(other.bytes_), name_(other.name_), model_(other.model_) {
   const auto claimed = other.claim();
   batch_ = other.batch_;
+  limits_ = other.limits_;
   if (other.state_) state_.emplace(*other.state_);
 }
 
@@ -57,18 +59,52 @@ std::unique_lock<std::mutex> Closure::claim() const {
   return lock;
 }
 
+void Closure::make_state(std::size_t columns) {
+  runtime::State made(*model_, columns);
+  if (limits_) made.set_limits(*limits_);
+  state_.emplace(std::move(made));
+  ++generation_;
+}
+
 void Closure::reset(std::optional<std::size_t> columns) {
   const auto claimed = claim();
   state_.reset();
-  if (columns) state_.emplace(*model_, *columns);
+  ++generation_;
+  if (columns) make_state(*columns);
 }
 
 runtime::State& Closure::state_for(std::size_t columns) {
-  if (!state_) state_.emplace(*model_, columns);
+  if (!state_) make_state(columns);
   if (state_->columns() != columns)
     throw UsageError("{}: remembers {} columns, {} were given; reset() forgets them", name_,
                      state_->columns(), columns);
   return *state_;
+}
+
+runtime::State& Closure::whole_state_for(std::size_t columns) {
+  runtime::State& state = state_for(columns);
+  if (state.active() != columns)
+    throw UsageError("{}: {} of {} columns are active; set_active(None) lets all take part", name_,
+                     state.active(), columns);
+  return state;
+}
+
+runtime::State& Closure::remembered() {
+  if (!state_) throw UsageError("{}: has no columns yet; a step or reset(columns) makes them", name_);
+  return *state_;
+}
+
+void Closure::set_limits(std::optional<runtime::Limits> limits) {
+  const auto claimed = claim();
+  if (limits) {
+    if (state_)
+      state_->set_limits(*limits);
+    else
+      runtime::State(*model_, 1).set_limits(*limits);  // what is wrong with them is said now
+  } else if (state_) {
+    state_->clear_limits();
+  }
+  limits_ = std::move(limits);
 }
 
 /// Columns (8 bytes, little-endian), then what the runtime saves. Empty: at rest, for any number of columns.
@@ -86,35 +122,28 @@ void Closure::restore(const py::buffer& saved) {
   const auto claimed = claim();
   const py::buffer_info info = saved.request();
   const std::string_view text = text_of(info, name_);
-  if (text.empty()) return state_.reset();
+  if (text.empty()) {
+    state_.reset();
+    ++generation_;
+    return;
+  }
   std::uint64_t columns = 0;
   if (text.size() < sizeof columns) throw UsageError("{}: the saved state is cut short", name_);
   std::memcpy(&columns, text.data(), sizeof columns);
   // A damaged count must not ask for the memory it names: a column takes more than a byte.
   if (columns == 0 || columns > text.size()) throw UsageError("{}: the saved state is damaged", name_);
+  const auto memory = as_bytes(text.substr(sizeof columns));
+  if (state_ && state_->columns() == columns)
+    return state_->restore(memory);  // limits and resting columns stay
   runtime::State restored(*model_, columns);
-  restored.restore(as_bytes(text.substr(sizeof columns)));
-  state_.emplace(std::move(restored));
+  restored.restore(memory);
+  make_state(columns);
+  state_->copy(restored);
 }
 
-namespace {
-
-template <class State>
-State& existing(std::optional<State>& state, const std::string& name) {
-  if (!state) throw UsageError("{}: has no columns yet; a step or reset(columns) makes them", name);
-  return *state;
-}
-template <class State>
-const State& existing(const std::optional<State>& state, const std::string& name) {
-  if (!state) throw UsageError("{}: has no columns yet; a step or reset(columns) makes them", name);
-  return *state;
-}
-
-}  // namespace
-
-py::bytes Closure::save_columns(const std::vector<std::size_t>& columns) const {
+py::bytes Closure::save_columns(const std::vector<std::size_t>& columns) {
   const auto claimed = claim();
-  const std::vector<std::byte> saved = existing(state_, name_).save_columns(columns);
+  const std::vector<std::byte> saved = remembered().save_columns(columns);
   return {reinterpret_cast<const char*>(saved.data()), saved.size()};
 }
 
@@ -122,12 +151,12 @@ void Closure::restore_columns(const py::buffer& saved, const std::vector<std::si
                               const std::vector<std::size_t>& to) {
   const auto claimed = claim();
   const py::buffer_info info = saved.request();
-  existing(state_, name_).restore_columns(as_bytes(text_of(info, name_)), from, to);
+  remembered().restore_columns(as_bytes(text_of(info, name_)), from, to);
 }
 
 void Closure::reset_columns(const std::vector<std::size_t>& columns) {
   const auto claimed = claim();
-  existing(state_, name_).reset_columns(columns);
+  remembered().reset_columns(columns);
 }
 
 void Closure::seed(std::uint64_t seed, const std::vector<std::uint64_t>& streams) {
@@ -140,12 +169,12 @@ void Closure::set_noise(bool on) {
   existing(state_, name_).set_noise(on);
 }
 
-void Closure::copy_columns(const Closure& other, const std::vector<std::size_t>& from,
+void Closure::copy_columns(Closure& other, const std::vector<std::size_t>& from,
                            const std::vector<std::size_t>& to) {
   const auto claimed = claim();
-  if (&other == this) return existing(state_, name_).copy_columns(*state_, from, to);
+  if (&other == this) return remembered().copy_columns(remembered(), from, to);
   const auto also_claimed = other.claim();
-  existing(state_, name_).copy_columns(existing(other.state_, other.name_), from, to);
+  remembered().copy_columns(other.remembered(), from, to);
 }
 
 Array Closure::step(const Array& y) {
@@ -159,6 +188,7 @@ Array Closure::step(const Array& y) {
   runtime::State& state = state_for(columns);
   Array closure = one ? make_array({outputs}) : make_array({y.shape(0), outputs});
   const auto out = std::span(closure.mutable_data(), static_cast<std::size_t>(closure.size()));
+  if (state.active() != columns) std::ranges::fill(out, std::numeric_limits<double>::quiet_NaN());
   const auto in = view(y);
   const MaybeRelease release(columns >= worth_releasing);
   state.step(in, out);
@@ -191,6 +221,7 @@ Array Closure::sequence(const Array& y) {
   Array closure = one ? make_array({y.shape(0), outputs}) : make_array({y.shape(0), y.shape(1), outputs});
   const double* in = y.data();
   double* out = closure.mutable_data();
+  if (state.active() != columns) std::fill_n(out, closure.size(), std::numeric_limits<double>::quiet_NaN());
   const py::gil_scoped_release release;
   const InterruptScope interrupts;
   const auto width = static_cast<std::ptrdiff_t>(times);
@@ -239,7 +270,7 @@ std::string represent(const Closure& closure) {
 }  // namespace
 
 void bind_closure(py::module_& module) {
-  py::class_<Closure>(
+  py::class_<Closure, std::shared_ptr<Closure>>(
       module, "Closure",
       "A trained closure network with the memory of the columns it steps. mac.load() opens one.")
       .def(py::init<std::string, const std::string&, const std::optional<std::string>&>(),
@@ -277,23 +308,25 @@ void bind_closure(py::module_& module) {
       .def("copy_columns", &Closure::copy_columns, py::arg("other"), py::arg("other_columns"),
            py::arg("columns"), "Columns other_columns[k] of another closure become columns[k] of this one.")
       .def(
-          "clone", [](const Closure& closure) { return std::make_unique<Closure>(closure); },
+          "clone", [](const Closure& closure) { return std::make_shared<Closure>(closure); },
           "The same model with a copy of the memory.")
-      .def("__copy__", [](const Closure& closure) { return std::make_unique<Closure>(closure); })
+      .def("__copy__", [](const Closure& closure) { return std::make_shared<Closure>(closure); })
       .def("__deepcopy__",
-           [](const Closure& closure, const py::dict&) { return std::make_unique<Closure>(closure); })
+           [](const Closure& closure, const py::dict&) { return std::make_shared<Closure>(closure); })
       .def_property(
           "state", &Closure::save, &Closure::restore,
           "The memory as bytes, to save beside y and to set again: the next step is the same to the last "
           "bit. States of another model or precision are refused.")
       .def(py::pickle(
           [](const Closure& closure) {
-            return py::make_tuple(closure.file_bytes(), closure.name(), closure.precision(), closure.save());
+            return py::make_tuple(closure.file_bytes(), closure.name(), closure.precision(), closure.save(),
+                                  limits_as_dict(closure.limits()));
           },
           [](const py::tuple& saved) {
-            if (saved.size() != 4) throw UsageError("this is no pickled closure");
-            auto closure = std::make_unique<Closure>(
+            if (saved.size() != 4 && saved.size() != 5) throw UsageError("this is no pickled closure");
+            auto closure = std::make_shared<Closure>(
                 saved[0].cast<std::string>(), saved[1].cast<std::string>(), saved[2].cast<std::string>());
+            if (saved.size() == 5) closure->set_limits(limits_from_dict(saved[4]));  // older ones have none
             closure->restore(saved[3].cast<py::buffer>());
             return closure;
           }))

@@ -13,6 +13,10 @@ namespace mac::python {
 /// Throws UsageError unless it is zero or linear.
 runtime::Hold hold_by_name(const std::string& name);
 
+/// Limits as Python says them: None, or the arguments of set_limits.
+py::object limits_as_dict(const std::optional<runtime::Limits>& limits);
+std::optional<runtime::Limits> limits_from_dict(const py::object& value);
+
 class Closure {
  public:
   Closure(std::string file_bytes, const std::string& name, const std::optional<std::string>& precision);
@@ -31,17 +35,23 @@ class Closure {
   void restore(const py::buffer& saved);
 
   // Columns come and go (docs/c-api.md); the columns are those of the state that reset(columns) or a step made.
-  py::bytes save_columns(const std::vector<std::size_t>& columns) const;
+  py::bytes save_columns(const std::vector<std::size_t>& columns);
   void restore_columns(const py::buffer& saved, const std::vector<std::size_t>& from,
                        const std::vector<std::size_t>& to);
   void reset_columns(const std::vector<std::size_t>& columns);
   void seed(std::uint64_t seed, const std::vector<std::uint64_t>& streams);
   void set_noise(bool on);
   std::size_t noise() const { return model_->noise(); }
-  void copy_columns(const Closure& other, const std::vector<std::size_t>& from,
-                    const std::vector<std::size_t>& to);
+  void copy_columns(Closure& other, const std::vector<std::size_t>& from, const std::vector<std::size_t>& to);
 
-  /// y (inputs) or (columns, inputs) -> closure of the same form
+  // Guards and columns that rest (docs/hosts.md). Limits may be set before there are columns, and stay through
+  // reset and restore.
+  void set_limits(std::optional<runtime::Limits> limits);
+  const std::optional<runtime::Limits>& limits() const { return limits_; }
+  /// The columns there are. Throws UsageError before the first step or reset(columns).
+  runtime::State& remembered();
+
+  /// y (inputs) or (columns, inputs) -> closure of the same form; NaN in columns that rest
   Array step(const Array& y);
   /// The closure at a fraction of the step that the last step() opened, in its form.
   Array at(double fraction, const std::optional<std::string>& hold) const;
@@ -50,6 +60,10 @@ class Closure {
 
   /// The state for this many columns, made when there is none yet. Throws UsageError if there is another.
   runtime::State& state_for(std::size_t columns);
+  /// The same for what steps all columns.
+  runtime::State& whole_state_for(std::size_t columns);
+  /// Grows whenever the state becomes another object.
+  std::uint64_t generation() const { return generation_; }
 
   /// Taken while a thread steps: one state belongs to one thread at a time.
   std::unique_lock<std::mutex> claim() const;
@@ -58,7 +72,11 @@ class Closure {
   std::shared_ptr<const std::string> bytes_;
   std::string name_;
   std::shared_ptr<const runtime::Model> model_;
+  void make_state(std::size_t columns);
+
+  std::optional<runtime::Limits> limits_;
   std::optional<runtime::State> state_;
+  std::uint64_t generation_ = 0;
   bool batch_ = false;  // the last step was given (columns, inputs)
   mutable std::mutex busy_;
 };

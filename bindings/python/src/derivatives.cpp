@@ -81,15 +81,9 @@ Array jacobian(Closure& closure, const py::object& y) {
   return result;
 }
 
-runtime::State& remembered(Closure& closure) {
-  if (closure.columns() == 0)
-    throw UsageError("{}: has no columns yet; a step or reset(columns) makes them", closure.name());
-  return closure.state_for(closure.columns());
-}
-
 Array memory(Closure& closure) {
   const auto claimed = closure.claim();
-  const runtime::State& state = remembered(closure);
+  const runtime::State& state = closure.remembered();
   const std::vector<double> numbers = state.memory();
   Array result =
       make_array({static_cast<py::ssize_t>(state.columns()), static_cast<py::ssize_t>(state.memory_size())});
@@ -99,7 +93,7 @@ Array memory(Closure& closure) {
 
 void set_memory(Closure& closure, const py::object& value) {
   const auto claimed = closure.claim();
-  runtime::State& state = remembered(closure);
+  runtime::State& state = closure.remembered();
   const Rows given(value, "memory", state.memory_size());
   given.expect(state.columns(), "memory");
   state.set_memory(view(given.numbers));
@@ -149,7 +143,7 @@ class Tape {
 }  // namespace
 
 void bind_derivatives(py::module_& module) {
-  py::class_<Closure>(module.attr("Closure"))
+  py::class_<Closure, std::shared_ptr<Closure>>(module.attr("Closure"))
       .def("tangent", &tangent, py::arg("y"), py::arg("dy"), py::arg("dmemory") = py::none(),
            "About the step that would come next at y: (dclosure, dmemory after it) along the direction (dy, "
            "dmemory before it), where None is zero. Nothing is stepped.")

@@ -50,6 +50,7 @@ PYBIND11_MODULE(_mac, module) {
   bind_errors(module);
   bind_closure(module);
   bind_derivatives(module);
+  bind_hosts(module);
   bind_study(module);
   bind_array_runs(module);
   bind_rollout(module);

@@ -63,6 +63,7 @@ struct PySystem {
 // Each adds its part to the module.
 void bind_closure(py::module_& module);
 void bind_derivatives(py::module_& module);
+void bind_hosts(py::module_& module);
 void bind_rollout(py::module_& module);
 void bind_study(py::module_& module);
 void bind_array_runs(py::module_& module);

@@ -182,7 +182,11 @@ Result roll_out(const py::object& rhs, const Array& y0, Closure* closure, const 
                          targets_for(*closure, system, request.targets)});
     if (!request.continued) closure->reset(batch.columns);
     claimed = closure->claim();
-    state = &closure->state_for(batch.columns);
+    state = &closure->whole_state_for(batch.columns);
+    if (closure->limits() && coupling->hold() == Hold::stage)
+      throw UsageError(
+          "{}: has limits, which closures within a step would not know: use the hold zero or linear",
+          closure->name());
   }
 
   const auto columns = static_cast<py::ssize_t>(batch.columns),

@@ -129,6 +129,8 @@ void bind_experiment(py::module_& module) {
                              })
       .def_property_readonly("closure_step", [](const Experiment& e) { return e.data.closure_step(); })
       .def_property_readonly("splits", &describe_splits)
+      .def_property_readonly("parameters", [](const Experiment& e) { return e.data.parameters; })
+      .def_property_readonly("forcing", [](const Experiment& e) { return e.data.forcing; })
       .def_property_readonly("models", &describe_models);
 }
 
@@ -142,14 +144,24 @@ py::dict read_split(const DataFile& file, const std::string& name) {
   Array resolved = make_array({extent(n), extent(times), extent(d)});
   Array closure = make_array({extent(n), extent(times), extent(c)});
   Array mean = make_array({extent(n), extent(times - 1), extent(c)});
+  const std::size_t p = split.parameter_names().size(), e = split.input_names().size(), f = e - p;
+  Array parameters = make_array({extent(n), extent(p)});
+  Array forcing = make_array({extent(n), extent(times), extent(f)});
+  std::vector<double> inputs(times * e);
   std::vector<std::string> labels;
   for (std::size_t i = 0; i < n; ++i) {
     split.read_resolved(i, 0, times, resolved.mutable_data() + i * times * d);
     split.read_closure(i, 0, times, closure.mutable_data() + i * times * c);
     split.read_closure_mean(i, 0, times - 1, mean.mutable_data() + i * (times - 1) * c);
     labels.push_back(split.label(i));
+    std::ranges::copy(split.parameters(i), parameters.mutable_data() + i * p);
+    if (f > 0) split.read_inputs(i, 0, times, inputs.data());
+    for (std::size_t t = 0; t < times && f > 0; ++t)
+      std::copy_n(inputs.data() + t * e + p, f, forcing.mutable_data() + (i * times + t) * f);
   }
   py::dict arrays;
+  arrays["parameters"] = parameters;
+  arrays["forcing"] = forcing;
   arrays["time"] = py::array_t<double>(extent(times), split.time().data());
   arrays["resolved"] = resolved;
   arrays["closure"] = closure;
@@ -162,9 +174,13 @@ void write_arrays(const Experiment& experiment,
                   const std::map<std::string, std::map<std::string, Array>>& splits,
                   const std::string& path) {
   std::vector<SplitArrays> arrays;
+  const auto given = [](const std::map<std::string, Array>& split, const char* key) {
+    const auto found = split.find(key);
+    return found == split.end() ? std::span<const double>() : view(found->second);
+  };
   for (const auto& [name, split] : splits)
-    arrays.push_back(
-        {name, view(split.at("resolved")), view(split.at("closure")), view(split.at("closure_mean"))});
+    arrays.push_back({name, view(split.at("resolved")), view(split.at("closure")),
+                      view(split.at("closure_mean")), given(split, "parameters"), given(split, "forcing")});
   const LongCall call;
   write_data(experiment, arrays, path);
 }

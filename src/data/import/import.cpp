@@ -4,6 +4,7 @@
 #include <mac/data.hpp>
 #include <mac/error.hpp>
 #include <mac/import.hpp>
+#include <mac/system_family.hpp>
 #include <sstream>
 
 #include "data/import/splits.hpp"
@@ -63,6 +64,8 @@ class Import {
       survey_ = survey(recordings_, plan_, progress);
     }
     splits_ = make_splits(recordings_, plan_, survey_);
+    for (const std::string& name : plan_.parameters) check_input(name);
+    for (const std::string& name : recordings_.forcing_names()) check_input(name);
     const Experiment experiment = describe();
     check_variables(*experiment.system);
     write(experiment);
@@ -70,14 +73,34 @@ class Import {
   }
 
  private:
+  void check_input(const std::string& name) const {
+    if (std::ranges::find(recordings_.names(), name) != recordings_.names().end())
+      throw UsageError("{}: cannot be a resolved variable and an input: say --variables without it", name);
+  }
+
+  /// The values of a trajectory in the order of the file's.
+  std::vector<double> parameters_of(const Experiment& experiment, std::size_t trajectory) const {
+    const std::vector<double> given = recordings_.parameters(trajectory);
+    std::vector<double> values;
+    for (const std::string& name : experiment.data.parameters)
+      values.push_back(given[static_cast<std::size_t>(std::ranges::find(plan_.parameters, name) -
+                                                      plan_.parameters.begin())]);
+    return values;
+  }
+
   /// What the file says it is.
   Experiment describe() const {
     std::string text;
     double dt = survey_.dt;
     std::size_t stride = 1;
+    std::vector<std::string> others = plan_.parameters;  // that are none of the system
     if (!plan_.system.empty()) {
       const ConfigTable given = ConfigTable::read(plan_.system);
-      const auto system = make_system(given.table("system"));
+      for (const auto& [name, law] : system_laws(given.table("system")))
+        if (std::erase(others, name) == 0)
+          throw UsageError("{}: {} varies: say with --parameters which array or column it is", plan_.system,
+                           name);
+      const auto system = make_system(middle_of(given.table("system")));
       text = system_text(given);
       if (const auto limit = system->largest_stable_dt(); limit && dt > *limit)
         stride = static_cast<std::size_t>(std::ceil(dt / *limit));
@@ -88,6 +111,9 @@ class Import {
     }
     text += fmt::format("\n[data]\ndt = {}\nstride = {}\nseed = {}\n", dt / static_cast<double>(stride),
                         stride, plan_.seed);
+    if (!others.empty()) text += fmt::format("parameters = {}\n", quoted(others));
+    if (!recordings_.forcing_names().empty())
+      text += fmt::format("forcing = {}\n", quoted(recordings_.forcing_names()));
     for (const ImportSplit& split : splits_)
       text += fmt::format("\n[data.{}]\ntrajectories = {}\nhorizon = {}\n", split.name, split.pieces.size(),
                           static_cast<double>(split.times - 1) * dt);
@@ -95,7 +121,7 @@ class Import {
   }
 
   void check_variables(const System& system) const {
-    const std::size_t given = recordings_.width() - recordings_.names().size();
+    const std::size_t given = recordings_.closure_size();
     if (!plan_.system.empty() && system.resolved_size() != recordings_.names().size())
       throw UsageError("{}: the system has the {} variables {}, the files have {}: {}", plan_.system,
                        system.resolved_size(), fmt::join(system.resolved_names(), ", "),
@@ -122,15 +148,16 @@ class Import {
     Tendency tendency(system, survey_.dt);
     {
       Progress progress("writing", total, quiet_);
-      for (const ImportSplit& split : splits_) write_split(file, system, split, tendency, progress);
+      for (const ImportSplit& split : splits_) write_split(file, experiment, split, tendency, progress);
     }
     file.close();
     target.commit();
     if (!recordings_.has_closure()) describe_closure(tendency);
   }
 
-  void write_split(h5::File& file, const System& system, const ImportSplit& split, Tendency& tendency,
+  void write_split(h5::File& file, const Experiment& experiment, const ImportSplit& split, Tendency& tendency,
                    Progress& progress) {
+    const System& system = *experiment.system;
     const std::size_t n = split.pieces.size(), times = split.times;
     std::vector<std::string> labels;
     for (const Piece& piece : split.pieces) {
@@ -149,6 +176,11 @@ class Import {
       closure.set_attribute(masked_attribute, std::string("where rows were missing"));
     h5::Dataset mean = create_series(file, split.name, "closure_mean", n, times - 1, system.closure_names());
 
+    const std::size_t p_count = experiment.data.parameters.size(), f = recordings_.forcing_names().size();
+    std::optional<h5::Dataset> parameters, forcing;
+    if (p_count > 0) parameters = create_parameters(file, split.name, n, experiment.data.parameters);
+    if (f > 0) forcing = create_series(file, split.name, "inputs", n, times, experiment.data.forcing);
+
     const std::size_t d = system.resolved_size(), c = system.closure_size(), width = recordings_.width();
     const std::size_t block =
         std::max<std::size_t>(1, numbers_at_once / width / rows_of_a_chunk) * rows_of_a_chunk;
@@ -156,6 +188,12 @@ class Import {
     std::vector<char> filled;
     for (std::size_t p = 0; p < n; ++p) {
       const Piece& piece = split.pieces[p];
+      if (parameters) {
+        const auto values = parameters_of(experiment, survey_.segments[piece.segment].trajectory);
+        parameters->write({p, 0}, {1, p_count}, values.data());
+        if (experiment.family)
+          tendency.use(*experiment.family->at(std::span(values).first(experiment.family->names().size())));
+      }
       for (std::size_t first = 0; first < times; first += block) {
         throw_if_interrupted();
         const std::size_t count = std::min(block, times - first);
@@ -167,10 +205,16 @@ class Import {
         for (std::size_t r = 0; r < to - from; ++r)
           std::copy_n(rows.data() + r * width, d, states.data() + r * d);
         if (recordings_.has_closure())
-          given_closure(rows.data(), from, to, first, count, d, c, values, means);
+          given_closure(rows.data(), width, from, to, first, count, d, c, values, means);
         else
           tendency.compute(states.data(), from, times, first, count, values.data(), means.data());
         if (plan_.gaps == Gaps::mask) mask(filled, from, to, first, count, c, values, means);
+        if (forcing) {
+          std::vector<double> series(count * f);
+          for (std::size_t r = 0; r < count; ++r)
+            std::copy_n(rows.data() + (first - from + r + 1) * width - f, f, series.data() + r * f);
+          forcing->write({p, first, 0}, {1, count, f}, series.data());
+        }
         resolved.write({p, first, 0}, {1, count, d}, states.data() + (first - from) * d);
         closure.write({p, first, 0}, {1, count, c}, values.data());
         const std::size_t steps = std::min(count, times - 1 - first);
@@ -181,15 +225,15 @@ class Import {
   }
 
   /// As the files have it; the mean over a step is that of the straight line between its ends.
-  static void given_closure(const double* rows, std::size_t from, std::size_t to, std::size_t first,
-                            std::size_t count, std::size_t d, std::size_t c, std::vector<double>& values,
-                            std::vector<double>& means) {
+  static void given_closure(const double* rows, std::size_t width, std::size_t from, std::size_t to,
+                            std::size_t first, std::size_t count, std::size_t d, std::size_t c,
+                            std::vector<double>& values, std::vector<double>& means) {
     for (std::size_t i = 0; i < count; ++i)
       for (std::size_t j = 0; j < c; ++j) {
-        const double here = rows[(first - from + i) * (d + c) + d + j];
+        const double here = rows[(first - from + i) * width + d + j];
         const bool has_next = first + i + 1 < to;
         values[i * c + j] = here;
-        means[i * c + j] = has_next ? (here + rows[(first - from + i + 1) * (d + c) + d + j]) / 2 : here;
+        means[i * c + j] = has_next ? (here + rows[(first - from + i + 1) * width + d + j]) / 2 : here;
       }
   }
 
@@ -242,6 +286,8 @@ class Import {
 void read_import_plan(const ConfigTable& table, ImportPlan& plan) {
   plan.variables = table.strings_or("variables", plan.variables);
   plan.closure = table.strings_or("closure", plan.closure);
+  plan.forcing = table.strings_or("forcing", plan.forcing);
+  plan.parameters = table.strings_or("parameters", plan.parameters);
   plan.names = table.strings_or("names", plan.names);
   plan.units = table.strings_or("units", plan.units);
   plan.targets = table.strings_or("targets", plan.targets);

@@ -1,6 +1,7 @@
 #include "data/import/recordings.hpp"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <limits>
 #include <mac/error.hpp>
@@ -80,8 +81,14 @@ Recordings::Recordings(const std::vector<std::string>& files, const ImportPlan& 
 }
 
 void Recordings::open(const std::string& path, const std::string& group, Part part) {
-  Input file{
-      open_foreign(path, group), group.empty() ? path : path + ", " + group, {}, std::nullopt, nullptr, 0, 0};
+  Input file{open_foreign(path, group),
+             group.empty() ? path : path + ", " + group,
+             {},
+             std::nullopt,
+             {},
+             nullptr,
+             0,
+             0};
   if (file.file->arrays().empty())
     throw Error(
         "{}: holds no array of numbers{}", file.where,
@@ -103,6 +110,15 @@ void Recordings::open(const std::string& path, const std::string& group, Part pa
     file.sources.push_back(source(file, find(file, name, "closure"), plan_.closure.size()));
     width += file.sources.back().width;
   }
+  std::vector<std::string> forcing;
+  for (const std::string& name : plan_.forcing) {
+    file.sources.push_back(source(file, find(file, name, "forcing"), plan_.forcing.size()));
+    const Source& series = file.sources.back();
+    for (std::size_t v = 0; v < series.width; ++v)
+      forcing.push_back(series.width > 1 ? fmt::format("{}{}", name, v + 1) : name);
+    width += series.width;
+  }
+  for (const std::string& name : plan_.parameters) file.parameters.push_back(parameter_source(file, name));
   if (const std::string time = time_name(file); !time.empty()) {
     const std::size_t index = find(file, time, "time");
     const ForeignArray& times = file.file->arrays()[index];
@@ -115,7 +131,7 @@ void Recordings::open(const std::string& path, const std::string& group, Part pa
     if (!times.units.empty()) time_unit_ = times.units;
   }
   if (files_.empty()) {
-    names_ = names, units_ = units, width_ = width;
+    names_ = names, units_ = units, width_ = width, forcing_names_ = forcing;
     has_times_ = file.time.has_value();
   } else if (names != names_ || width != width_) {
     throw Error("{}: has the variables {}, {} has {}", file.where, fmt::join(names, ", "),
@@ -152,7 +168,9 @@ std::vector<std::string> Recordings::chosen(const Input& file) const {
   std::size_t most_axes = 0;
   const auto is_other = [&](const ForeignArray& array) {
     return array.name == time || array.name == plan_.trajectory ||
-           std::ranges::find(plan_.closure, array.name) != plan_.closure.end();
+           std::ranges::any_of(
+               std::array{&plan_.closure, &plan_.forcing, &plan_.parameters},
+               [&](const auto* of) { return std::ranges::find(*of, array.name) != of->end(); });
   };
   for (const ForeignArray& array : file.file->arrays())
     if (!is_other(array)) most_axes = std::max(most_axes, array.dims.size());
@@ -238,6 +256,58 @@ Recordings::Source Recordings::source(const Input& file, std::size_t index, std:
     throw Error("{}: {} is empty, its shape is {}", file.where, array.name, shape(array));
   if (const auto axis = axis_of(found.roles, Role::variable)) found.width = array.dims[*axis];
   return found;
+}
+
+/// As the first variable is laid out: a number a row of a table, a number a trajectory of arrays, or one number.
+Recordings::Source Recordings::parameter_source(const Input& file, const std::string& name) const {
+  const std::size_t index = find(file, name, "parameter");
+  const ForeignArray& from = file.file->arrays()[index];
+  const Source& first = file.sources.front();
+  const auto extent = [&](Role role) -> std::size_t {
+    const auto axis = axis_of(first.roles, role);
+    return axis ? array(file, first).dims[*axis] : 1;
+  };
+  if (from.dims == Extents{1}) return {index, {}};
+  if (from.dims == Extents{extent(Role::trajectory)}) return {index, {Role::trajectory}};
+  if (from.dims == Extents{extent(Role::time)} && extent(Role::trajectory) == 1) return {index, {Role::time}};
+  if (from.dims == Extents{extent(Role::trajectory), extent(Role::time)})
+    return {index, {Role::trajectory, Role::time}};
+  throw UsageError(
+      "{}: {} has the shape {}; a parameter is one number, or one for each of the {} trajectories, or a "
+      "column that "
+      "does not change within one",
+      file.where, name, shape(from), extent(Role::trajectory));
+}
+
+std::vector<double> Recordings::parameters(std::size_t trajectory) const {
+  const Trajectory& of = trajectories_[trajectory];
+  const Input& file = files_[of.file];
+  std::vector<double> values;
+  for (std::size_t k = 0; k < file.parameters.size(); ++k) {
+    const Source& source = file.parameters[k];
+    const bool by_row = axis_of(source.roles, Role::time).has_value();
+    double value = std::numeric_limits<double>::quiet_NaN();
+    if (!by_row) {
+      file.file->read(source.array, {source.roles.empty() ? 0 : of.index}, {1}, &value);
+    } else {
+      std::vector<double> rows(std::min(rows_at_once, of.rows));
+      for (std::size_t first = 0; first < of.rows; first += rows.size()) {
+        const std::size_t count = std::min(rows.size(), of.rows - first);
+        read_source(of, file, source, first, count, rows.data(), 1);
+        if (first == 0) value = rows[0];
+        for (std::size_t r = 0; r < count; ++r)
+          if (rows[r] != value)
+            throw UsageError(
+                "{}, row {}: {} goes from {:g} to {:g}: a parameter is constant in a trajectory; a series "
+                "that drives "
+                "the system is given by --forcing",
+                label(trajectory), first + r + 1, plan_.parameters[k], value, rows[r]);
+      }
+    }
+    if (!std::isfinite(value)) throw Error("{}: {} is {}", label(trajectory), plan_.parameters[k], value);
+    values.push_back(value);
+  }
+  return values;
 }
 
 void Recordings::add_trajectories(const Input& file, Part part) {

@@ -1,5 +1,6 @@
 // Foreign files as trajectories: which array is which variable, and which axis is time. Rows are states at one time,
-// the resolved variables first, then the closure where the files have it.
+// the resolved variables first, then the closure where the files have it, then forcing. Parameters are read by
+// trajectory.
 #pragma once
 
 #include <mac/import.hpp>
@@ -21,7 +22,9 @@ class Recordings {
   const std::vector<std::string>& units() const { return units_; }
   const std::string& time_unit() const { return time_unit_; }
   bool has_times() const { return has_times_; }
-  bool has_closure() const { return width_ > names_.size(); }
+  const std::vector<std::string>& forcing_names() const { return forcing_names_; }
+  std::size_t closure_size() const { return width_ - names_.size() - forcing_names_.size(); }
+  bool has_closure() const { return closure_size() > 0; }
   std::size_t width() const { return width_; }  // numbers of a row
 
   std::size_t trajectories() const { return trajectories_.size(); }
@@ -33,6 +36,9 @@ class Recordings {
   void read(std::size_t trajectory, std::size_t first, std::size_t count,
             double* out) const;  // (count, width)
   void read_times(std::size_t trajectory, std::size_t first, std::size_t count, double* out) const;
+
+  /// One number for each of the plan's parameters; Error naming the row where one changes within the trajectory.
+  std::vector<double> parameters(std::size_t trajectory) const;
 
   /// UsageError if an axis whose role was guessed looks like another one.
   void check_axes() const;
@@ -50,6 +56,8 @@ class Recordings {
     std::string where;  // "runs.h5" or "runs.h5, run3"
     std::vector<Source> sources;
     std::optional<Source> time;
+    std::vector<Source>
+        parameters;  // by row, or {trajectory} alone, or without an axis: one for the whole file
     std::unique_ptr<ByteWindow>
         turned;  // rows (trajectory, time, width) of a file that has times before trajectories
     std::size_t first_trajectory, trajectories;  // where its own are among all, and how many
@@ -66,6 +74,7 @@ class Recordings {
   std::size_t find(const Input& file, const std::string& name, const char* what) const;
   std::vector<std::string> chosen(const Input& file) const;
   Source source(const Input& file, std::size_t index, std::size_t arrays) const;
+  Source parameter_source(const Input& file, const std::string& name) const;
   std::vector<Role> given_roles(const Input& file, const ForeignArray& array) const;
   std::string time_name(const Input& file) const;
   void add_trajectories(const Input& file, Part part);
@@ -82,7 +91,8 @@ class Recordings {
   std::vector<std::string> names_, units_;
   std::string time_unit_ = "1";
   bool has_times_ = false;
-  std::size_t width_ = 0, closure_width_ = 0;
+  std::size_t width_ = 0;
+  std::vector<std::string> forcing_names_;
 };
 
 }  // namespace mac

@@ -122,7 +122,9 @@ class Surveyor {
   std::size_t width() const { return recordings_.width(); }
   const std::string& name(std::size_t v) const {
     static const std::string closure = "the closure";
-    return v < recordings_.names().size() ? recordings_.names()[v] : closure;
+    const std::size_t d = recordings_.names().size(), forcing = d + recordings_.closure_size();
+    if (v >= forcing) return recordings_.forcing_names()[v - forcing];
+    return v < d ? recordings_.names()[v] : closure;
   }
   std::string place(std::size_t trajectory, std::size_t row) const {
     return fmt::format("{}, row {}", recordings_.label(trajectory), row + 1);

@@ -19,8 +19,8 @@ constexpr int most_iterations = 50;
 
 void Tendency::compute(const double* states, std::size_t states_first, std::size_t times, std::size_t first,
                        std::size_t count, double* closure, double* mean) {
-  const std::size_t d = system_.resolved_size(), c = system_.closure_size();
-  const auto targets = system_.closure_targets();
+  const std::size_t d = system_->resolved_size(), c = system_->closure_size();
+  const auto targets = system_->closure_targets();
   const auto state = [&](std::size_t t) { return states + (t - states_first) * d; };
   std::vector<double> rate(d), reduced(d);
   for (std::size_t i = 0; i < count; ++i) {
@@ -31,7 +31,7 @@ void Tendency::compute(const double* states, std::size_t states_first, std::size
       for (std::size_t k = 0; k < 5; ++k) sum += stencil[k] * state(left + k)[v];
       rate[v] = sum / (12 * dt_);
     }
-    system_.reduced_rhs(state(t), reduced.data());
+    system_->reduced_rhs(state(t), reduced.data());
     for (std::size_t v = 0; v < d; ++v) all_squares_ += (rate[v] - reduced[v]) * (rate[v] - reduced[v]);
     for (std::size_t j = 0; j < c; ++j) {
       const std::size_t v = targets[j];
@@ -51,8 +51,8 @@ void Tendency::compute(const double* states, std::size_t states_first, std::size
 /// A fixed point: each pass adds what is still missing of the step, divided by dt. It contracts by about dt times the
 /// Jacobian, so that a few passes reach rounding wherever RK4 is accurate at all.
 void Tendency::step_mean(const double* from, const double* to, double* mean) const {
-  const std::size_t d = system_.resolved_size(), c = system_.closure_size();
-  const auto targets = system_.closure_targets();
+  const std::size_t d = system_->resolved_size(), c = system_->closure_size();
+  const auto targets = system_->closure_targets();
   std::fill_n(mean, c, 0.0);
   std::vector<double> stage(d), rate(d), sum(d);
   constexpr double weights[] = {1, 2, 2, 1}, steps[] = {0, 0.5, 0.5, 1};
@@ -61,7 +61,7 @@ void Tendency::step_mean(const double* from, const double* to, double* mean) con
     std::fill(sum.begin(), sum.end(), 0.0);
     for (std::size_t s = 0; s < 4; ++s) {
       for (std::size_t v = 0; v < d; ++v) stage[v] = s == 0 ? from[v] : from[v] + steps[s] * dt_ * rate[v];
-      system_.reduced_rhs(stage.data(), rate.data());
+      system_->reduced_rhs(stage.data(), rate.data());
       for (std::size_t j = 0; j < c; ++j) rate[targets[j]] += mean[j];
       for (std::size_t v = 0; v < d; ++v) sum[v] += weights[s] * rate[v];
     }

@@ -12,7 +12,9 @@ class Tendency {
   static constexpr std::size_t fewest_times = 5;
   static constexpr std::size_t halo = 4;  // states that are needed beside those asked for
 
-  Tendency(const System& system, double dt) : system_(system), dt_(dt) {}
+  Tendency(const System& system, double dt) : system_(&system), dt_(dt) {}
+  /// What is computed next has these equations.
+  void use(const System& system) { system_ = &system; }
 
   /// Of the states `first` to `first + count` of a trajectory of `times`. `states` are those from `states_first` on:
   /// all asked for and `halo` on either side, as far as the trajectory goes. closure (count, c), mean (count, c), of
@@ -28,7 +30,7 @@ class Tendency {
  private:
   void step_mean(const double* from, const double* to, double* mean) const;
 
-  const System& system_;
+  const System* system_;
   double dt_;
   double closure_squares_ = 0, all_squares_ = 0, error_squares_ = 0;
   std::size_t closure_count_ = 0, error_count_ = 0;

@@ -23,7 +23,7 @@ class NetworkGraph {
   std::string bytes() {
     const std::size_t blocks = shape_.members * shape_.n_blocks, block_state = shape_.state_size() / blocks;
     const Value resolved =
-        graph_.input("resolved", ElementType::float64, model_.inputs(), "resolved variables, physical units");
+        graph_.input("resolved", ElementType::float64, model_.input_size(), "resolved variables, physical units");
     const Value state = graph_.input("state", ElementType::float32, shape_.state_size(),
                                      "memory of the steps before; zeros at the start");
     Value x = normalised(resolved);
@@ -54,12 +54,12 @@ class NetworkGraph {
   Value normalised(const Value& resolved) {
     const Normalisation& n = model_.normalisation;
     const Value centred =
-        graph_.add("Sub", {resolved, graph_.constant("input_mean", {model_.inputs()}, n.input_mean)});
+        graph_.add("Sub", {resolved, graph_.constant("input_mean", {model_.input_size()}, n.input_mean)});
     const Normalisers normalisers(n);
     std::vector<double> factor;
-    for (std::size_t i = 0; i < model_.inputs(); ++i) factor.push_back(normalisers.input.factor(i));
+    for (std::size_t i = 0; i < model_.input_size(); ++i) factor.push_back(normalisers.input.factor(i));
     const Value scaled =
-        graph_.add("Mul", {centred, graph_.constant("input_factor", {model_.inputs()}, factor)});
+        graph_.add("Mul", {centred, graph_.constant("input_factor", {model_.input_size()}, factor)});
     return graph_.cast(scaled, ElementType::float32);
   }
   void physical(const Value& output) {
@@ -73,6 +73,8 @@ class NetworkGraph {
     std::map<std::string, std::string> entries{{"kind", std::string(to_string(shape_.kind))}};
     if (!model_.system.empty()) entries["system"] = model_.system;
     if (!model_.input_names.empty()) entries["input_names"] = nlohmann::json(model_.input_names).dump();
+    if (!model_.inputs.of.empty()) entries["local_of"] = nlohmann::json(model_.inputs.of).dump();
+    if (!model_.inputs.given.empty()) entries["given_inputs"] = nlohmann::json(model_.inputs.given).dump();
     if (!model_.output_names.empty()) entries["output_names"] = nlohmann::json(model_.output_names).dump();
     if (const auto targets = find_closure_targets(model_); !targets.empty())
       entries["closure_targets"] = nlohmann::json(targets).dump();

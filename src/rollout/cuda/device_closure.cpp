@@ -63,6 +63,9 @@ class DeviceNetworkClosure final : public ClosureModel {
 };
 
 GroupResult DeviceNetworkClosure::roll(const GroupTask& task, GroupStart start) const {
+  if (!task.systems.empty())
+    throw UsageError(
+        "the CUDA rollout has one set of parameters for all trajectories; roll these data out on the CPU");
   const auto equations = task.system.reduced_equations();
   if (!equations || shape_.d_in > most_rolled_variables)
     throw UsageError("the reduced equations of {} cannot be rolled out on a CUDA device: use --device cpu",

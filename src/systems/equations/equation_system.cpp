@@ -99,6 +99,7 @@ class EquationSystem final : public System {
         resolved_names_.push_back(variable.lattice.name_of(p));
     for (const std::size_t target : targets_) closure_names_.push_back("C_" + resolved_names_[target]);
     check_distinct(table);
+    read_lattices(table);
     read_initial(table);
     read_diagnostics(table);
     read_symmetries(table);
@@ -110,6 +111,7 @@ class EquationSystem final : public System {
   const std::vector<std::string>& closure_names() const override { return closure_names_; }
   std::span<const std::size_t> closure_targets() const override { return targets_; }
   std::vector<Symmetry> symmetries() const override { return symmetries_; }
+  std::vector<mac::Lattice> lattices() const override { return lattices_; }
   SystemConstants constants() const override {
     return needs_means() ? SystemConstants{{means_key, means()}} : SystemConstants();
   }
@@ -211,6 +213,41 @@ class EquationSystem final : public System {
 
   // ---- what else the table says
 
+  /// Resolved variables with one to three indices, of which each has its own edges.
+  void read_lattices(const ConfigTable& table) {
+    for (const std::string& text : table.strings("resolved")) {
+      const Declaration declaration = parse_declaration(text);
+      const Variable& variable = *model_->find(declaration.name);
+      const Lattice& lattice = variable.lattice;
+      if (lattice.indices.empty() || lattice.indices.size() > 3 || lattice.ring) continue;
+      mac::Lattice made;
+      made.name = lattice.name;
+      for (std::size_t i = 0; i < lattice.indices.size(); ++i) {
+        made.extents.push_back(static_cast<std::size_t>(lattice.count[i]));
+        made.edges.push_back(edge_of(lattice.edges[i]));
+        for (const auto& [parameter, value] : model_->parameters)
+          for (const Expression* end : {&declaration.indices[i].first, &declaration.indices[i].last})
+            if (mentions(*end, parameter)) made.length_keys.push_back("parameters." + parameter);
+      }
+      for (std::int32_t p = 0; p < lattice.size; ++p)
+        made.variables.push_back(static_cast<std::size_t>(variable.offset + p));
+      lattices_.push_back(std::move(made));
+    }
+  }
+  static mac::Lattice::Edge edge_of(Edge edge) {
+    switch (edge) {
+      case Edge::cyclic:
+        return mac::Lattice::Edge::periodic;
+      case Edge::zero:
+        return mac::Lattice::Edge::zero;
+      case Edge::mirror:
+        return mac::Lattice::Edge::mirror;
+      case Edge::bounded:
+        break;
+    }
+    return mac::Lattice::Edge::nearest;
+  }
+
   void read_initial(const ConfigTable& table) {
     Expression zero;
     if (model_->find("t")) starts_["t"] = {zero, {}, {}};
@@ -290,6 +327,7 @@ class EquationSystem final : public System {
   std::vector<std::size_t> targets_;
   std::vector<std::string> resolved_names_, closure_names_;
   std::vector<Symmetry> symmetries_;
+  std::vector<mac::Lattice> lattices_;
   Starts starts_;
   std::vector<Quantity> quantities_;
   std::unique_ptr<Program> diagnostics_;

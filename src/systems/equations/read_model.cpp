@@ -10,6 +10,11 @@
 
 namespace mac::equations {
 
+bool mentions(const Expression& e, std::string_view name) {
+  if (e.kind == Expression::Kind::reference && e.name == name) return true;
+  return std::ranges::any_of(e.arguments, [&](const Expression& part) { return mentions(part, name); });
+}
+
 namespace {
 
 /// Runs `read`; what it finds wrong in `text` becomes the error of `key`.
@@ -60,11 +65,6 @@ void read_variables(const ConfigTable& table, std::string_view key, bool resolve
     model.full_size += lattice.size;
     if (resolved) model.resolved_size += lattice.size;
   }
-}
-
-bool mentions(const Expression& e, std::string_view name) {
-  if (e.kind == Expression::Kind::reference && e.name == name) return true;
-  return std::ranges::any_of(e.arguments, [&](const Expression& part) { return mentions(part, name); });
 }
 
 /// The time is a resolved variable, so that whatever advances a state advances it; with a period, its phase is.

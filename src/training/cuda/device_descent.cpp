@@ -61,7 +61,7 @@ class DeviceDescent final : public Descent<float> {
     stream_.wait();
     for (std::size_t i = 0; i < count; ++i)
       for (std::size_t m = 0; m < models; ++m)
-        reports[m * count + i] = {losses[i * models + m], norms[i * models + m]};
+        reports[m * count + i] = {losses[i * models + m], norms[i * models + m], schedule_.at(first + i).lr};
   }
 
   void read(std::size_t model, TrainingState<float>& state) override {
@@ -144,6 +144,7 @@ class DeviceDescent final : public Descent<float> {
 }  // namespace cuda
 
 bool descends_on_device(const StagePlan& stage, const System& system) {
+  if (stage.optimiser == OptimiserKind::lbfgs) return false;
   const std::size_t variables = std::max(system.resolved_size(), system.closure_size());
   if (stage.loss == LossKind::closure) return variables <= cuda::most_components;
   return system.reduced_equations().has_value() && variables <= cuda::most_variables;

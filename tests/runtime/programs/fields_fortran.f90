@@ -1,5 +1,5 @@
 ! fields_fortran MODEL: fields (nx, ny, nz, variable) with a halo, in both precisions, step as columns do; columns rest;
-! limits count. Stops with a message where something differs.
+! limits count; a coupler steps for a host whose step is half of the closure's. Stops with a message where something differs.
 program fields_fortran
   use, intrinsic :: iso_fortran_env, only: real32, real64
   use mac
@@ -71,4 +71,50 @@ program fields_fortran
   seen = grid%diagnostics(2)
   if (seen%inputs_outside /= 0 .or. seen%steps /= 1) error stop "the counters of column 2"
   call grid%clear_limits()
+  call couple()
+
+contains
+
+  !> Predictions at every other host step, the line through the last two in between, and a restart.
+  subroutine couple()
+    type(mac_state) :: plain, coupled, again
+    type(mac_coupler) :: coupler, resumed
+    real(real64) :: half, expected(d, columns), got(d, columns)
+    real(real64), allocatable :: numbers(:)
+    integer :: n
+    half = model%closure_step()/2
+    call plain%create(model, columns)
+    call coupled%create(model, columns)
+    call again%create(model, columns)
+    call coupler%create(coupled, half, hold=mac_hold_linear)
+    call resumed%create(again, half, hold=mac_hold_linear)
+    if (coupler%host_steps() /= 2 .or. coupler%closure_steps() /= 1) error stop "the steps of a coupler"
+    do n = 0, 5
+      call coupler%begin(y*cos(0.1_real64*n))
+      if (mod(n, 2) == 0) call plain%step(y*cos(0.1_real64*n), expected)
+      call plain%closure_at(mac_hold_linear, mod(n, 2)*0.5_real64 + 0.25_real64, expected)
+      call coupler%closure(0.5_real64, got)
+      if (any(got /= expected)) error stop "a coupler differs from the steps it stands for"
+    end do
+    call coupler%save(numbers)
+    again = coupled  ! another handle: the coupler is made for it anew
+    call resumed%create(again, half, hold=mac_hold_linear)
+    call resumed%restore(numbers)
+    call coupler%begin(y)
+    call resumed%begin(y)
+    call coupler%closure(0.7_real64, expected)
+    call resumed%closure(0.7_real64, got)
+    if (any(got /= expected)) error stop "a coupler does not go on from what was saved"
+    call resumed%restore(numbers(2:), stat, message)
+    write (*, "(a)") trim(message)
+    call resumed%begin(y(:, 2:), stat, message)
+    write (*, "(a)") trim(message)
+    call resumed%create(again, 0.75_real64*half, stat=stat, errmsg=message)
+    if (stat /= mac_invalid_argument) error stop "steps that do not fit are not refused"
+    write (*, "(a)") trim(message)
+    call coupler%free()
+    call coupler%begin(y, stat, message)
+    write (*, "(a)") trim(message)
+  end subroutine couple
+
 end program fields_fortran
