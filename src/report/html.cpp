@@ -38,7 +38,7 @@ table { border-collapse: collapse; font-size: .875rem; font-variant-numeric: tab
 caption { caption-side: top; text-align: left; padding: 0 0 .4rem; font-weight: 600; }
 th, td { padding: .3rem .7rem; text-align: right; vertical-align: top; border-bottom: 1px solid var(--line);
          font-weight: inherit; background: var(--page); }
-td { white-space: nowrap; }
+td, tbody th { white-space: nowrap; }
 th:first-child, td:first-child { text-align: left; position: sticky; left: 0; }
 thead th { border-bottom: 2px solid var(--muted); font-weight: 600; vertical-align: bottom; max-width: 9rem;
            overflow-wrap: break-word; }
@@ -65,7 +65,7 @@ figcaption { font-size: .875rem; color: var(--muted); max-width: 46rem; margin: 
   table { font-size: .78rem; }
   th, td { padding: .25rem .35rem; }
   thead th { max-width: 5.5rem; }
-  .facts th, .facts td { display: block; border: 0; padding: 0; }
+  .facts th, .facts td { display: block; white-space: normal; border: 0; padding: 0; }
   .facts th { padding-top: .5rem; }
   .facts tr { border-bottom: 1px solid var(--line); display: block; padding-bottom: .4rem; }
 }
