@@ -26,10 +26,11 @@ struct ReducedStep {
 
 inline constexpr std::size_t most_substeps = 1000;
 
-/// [rollout] of an experiment (rollout_plan in mac/step_stability.hpp): what it leaves open is chosen by the stiffness of the reduced equations.
+/// [rollout] of an experiment: what it leaves open is chosen by the stiffness of the reduced equations.
 struct RolloutPlan {
   std::size_t substeps = 0;         // 0: chosen
   std::string integrator = "auto";  // rk4, etdrk4, or auto: chosen
+  std::size_t members = 1;          // runs from each state of test and ood, of models that have several
   bool operator==(const RolloutPlan&) const = default;
 };
 

@@ -149,6 +149,7 @@ class Model {
   ~Model() = default;
 
   std::size_t inputs() const { return mac_model_inputs(get()); }
+  std::size_t noise() const { return mac_model_noise(get()); }  // numbers a step; 0: deterministic
   std::size_t outputs() const { return mac_model_outputs(get()); }
   std::size_t parameters() const { return mac_model_parameters(get()); }
   Precision precision() const { return static_cast<Precision>(mac_model_precision(get())); }
@@ -283,6 +284,12 @@ class State {
     detail::call(mac_state_copy, static_cast<const mac_state*>(from.get()), get());
   }
   void reset() { detail::call(mac_state_reset, get()); }
+  /// Of the noise of a stochastic closure; streams as in mac_state_seed, none: the columns' numbers.
+  void seed(std::uint64_t seed, std::span<const std::uint64_t> streams = {}) {
+    if (!streams.empty()) detail::expect_size("streams", streams.size(), columns());
+    detail::call(mac_state_seed, get(), seed, streams.empty() ? nullptr : streams.data());
+  }
+  void set_noise(bool on) { detail::call(mac_state_set_noise, get(), on ? 1 : 0); }
   std::vector<std::byte> save() const {
     std::vector<std::byte> buffer(mac_state_bytes(get()));
     save(buffer);

@@ -8,9 +8,6 @@
 
 namespace mac {
 
-/// What the experiment's [rollout] says.
-RolloutPlan rollout_plan(const Experiment& experiment);
-
 struct StepStability {
   double largest = 0;         // |lambda| dt, the largest over the states and the decaying modes
   double unstable_share = 0;  // of the states with a decaying mode that RK4 amplifies

@@ -59,6 +59,15 @@ void add_rollout(CLI::App& program) {
                    "The model reads the true past up to this time, then runs free")
       ->check(non_negative_number())
       ->type_name("TIME");
+  command
+      ->add_option("--members", options->rollout.members,
+                   "Runs from each state: of a stochastic model with other noise, of an ensemble one of each "
+                   "network (default: 1)")
+      ->check(CLI::Range(1, 1000))
+      ->type_name("NUMBER");
+  command->add_option("--seed", options->rollout.seed, "Seed of a stochastic model's noise (default: 0)")
+      ->type_name("NUMBER");
+  command->add_flag("--no-noise{false}", options->rollout.noise, "Run a stochastic model without its noise");
   command->add_flag("--time-steps", options->rollout.time_steps,
                     "Record the wall time of every step in the file");
   add_precision(*command, options->precision);

@@ -32,6 +32,10 @@ std::string settings_reference() {
              "Sizes of a network; `d_state` only of kinds that have states. With `recipe = \"auto\"` what "
              "is left out is searched for.",
              markdown(size_settings(LayerKind::mamba), {{"Default", NetworkShape{}}})) +
+         section("[[models]], stochastic",
+                 "A network that reads noise is a stochastic closure; it is trained by a score "
+                 "(`loss = \"crps\"`). [Stochastic closures](stochastic.md).",
+                 markdown(noise_settings(), {{"Default", NoiseInputs{}}})) +
          baselines() +
          section(
              "[training]", "Of the whole training; defaults are those of the recipe.",

@@ -82,6 +82,8 @@ std::optional<double> MemoryResponse::memory_time(std::size_t j) const {
 MemoryResponse memory_response(const Model& model, const DataFile& data, const MemoryOptions& options) {
   const System& system = *data.experiment().system;
   check_fits("the model", model, data.experiment(), data.path(), options.allow_other_parameters);
+  if (model.noise.channels > 0)
+    throw UsageError("the model is stochastic: what it remembers of the past is mixed with its noise");
   const DataSplit split = data.split(options.split);
   const double step = data.experiment().data.closure_step();
   const Samples samples = choose_samples(split, step, options);

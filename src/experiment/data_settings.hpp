@@ -9,6 +9,6 @@
 namespace mac {
 
 const SettingTable<DataPlan>& data_settings();
-const SettingTable<RolloutPlan>& rollout_settings();
+const SettingTable<RolloutPlan>& rollout_settings();  // of [rollout]
 
 }  // namespace mac

@@ -268,6 +268,9 @@ const SettingTable<RolloutPlan>& rollout_settings() {
     t.choice("integrator", &RolloutPlan::integrator, {"auto", "rk4", "etdrk4"},
              "of the reduced equations; `etdrk4` for systems that declare a linear part (`burgers`, `kdv`, `ks`), where "
              "`auto` takes it if one step of `rk4` is unstable");
+    t.integer("members", &RolloutPlan::members, {1, 1000},
+              "runs of `mac run` from each state of `test` and `ood`, of a stochastic model or of the networks of an "
+              "ensemble");
     return t;
   }();
   return table;
@@ -290,13 +293,9 @@ Experiment::Experiment(ConfigTable table, const SystemDescription* description)
       family(make_family(config, system)),
       data(read_data(config, *system, family.get())),
       evaluation(read_evaluation(config, data)),
+      rollout(read_rollout(config, *system)),
       models(read_models(config, *system, data)) {
-  read_rollout(config, *system);
   config.reject_unknown_keys();
-}
-
-RolloutPlan rollout_plan(const Experiment& experiment) {
-  return read_rollout(experiment.config, *experiment.system);
 }
 
 Experiment Experiment::read(const std::string& path) { return Experiment(ConfigTable::read(path)); }

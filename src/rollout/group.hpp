@@ -49,11 +49,15 @@ struct GroupTask {
 struct GroupResult {
   std::vector<double> resolved, closure, blow_up_time, memory;
   std::vector<double> seconds_per_step;  // (n_time)
+  MemberArrays members = {};             // of several, whose means the others are
 };
 
 /// What travels from rank to rank.
-inline std::array<std::vector<double>*, 5> arrays(GroupResult& result) {
-  return {&result.resolved, &result.closure, &result.blow_up_time, &result.memory, &result.seconds_per_step};
+inline std::array<std::vector<double>*, 9> arrays(GroupResult& result) {
+  MemberArrays& members = result.members;
+  return {&result.resolved,         &result.closure,  &result.blow_up_time, &result.memory,
+          &result.seconds_per_step, &members.resolved, &members.closure,     &members.blow_up_time,
+          &members.memory};
 }
 
 }  // namespace mac

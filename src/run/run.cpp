@@ -74,7 +74,7 @@ class Study {
     generate_data();
     if (options_.only_data) return {{experiment_, {}}, "", done_, kept_, {}};
     const DataFile data = DataFile::open(path("data.h5"));
-    if (auto warning = stability_warning(*experiment_.system, rollout_plan(experiment_), data))
+    if (auto warning = stability_warning(*experiment_.system, experiment_.rollout, data))
       warn(std::move(*warning));
     std::vector<std::string> rollouts;
     const bool alone = ranks().size() == 1;
@@ -245,7 +245,8 @@ class Study {
 
   /// [rollout], where it says anything. Who rolls out or judges reads it in the data file.
   static std::string rollout_text(const Experiment& of) {
-    const RolloutPlan plan = rollout_plan(of);
+    RolloutPlan plan = of.rollout;
+    plan.members = 1;  // runs say how many themselves
     return plan == RolloutPlan{} ? "" : fmt::format("{} {}", plan.integrator, plan.substeps);
   }
 
@@ -398,12 +399,16 @@ class Study {
 
   void roll_out(const std::string& output, const ModelRequest& request, const std::string& model,
                 const DataFile& data) {
-    stage("rollout", output, {content("data.h5"), model}, [&] {
+    const std::size_t members = experiment_.rollout.members;
+    std::vector<std::string> inputs{content("data.h5"), model};
+    if (members > 1) inputs.push_back(fmt::format("{} members", members));
+    stage("rollout", output, inputs, [&] {
       RolloutOptions options;
       options.threads = options_.threads;
       options.quiet = options_.quiet;
       options.time_steps = true;
       options.validation = validation_trajectories;
+      options.members = std::min(members, open_model(request, data)->most_members());
       rollout(request, data, path(output), options);
     });
     rollout_contents_.push_back(content(output));

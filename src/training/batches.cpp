@@ -175,6 +175,8 @@ const Batch& BatchStream::at(std::size_t step) {
     reading_ = std::async(std::launch::async, [this] { read(next_step_, next_); });
   }
   vary(step, current_);
+  current_.seed = seed_;
+  current_.step = first_step_ + step;
   return current_;
 }
 

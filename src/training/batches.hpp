@@ -30,6 +30,8 @@ struct Batch {
   std::vector<double> given = {};  // (count, states, e): what comes from outside; empty: nothing does
   /// (count, sites): those of a local network whose closures count; empty: all.
   std::vector<std::uint32_t> sites = {};
+  std::uint64_t seed = 0;  // with the step, counted over all stages: name of the noise that networks read
+  std::size_t step = 0;
 
   const System& system_of(std::size_t i, const System& common) const {
     return systems.empty() ? common : *systems[i];

@@ -235,6 +235,9 @@ std::unique_ptr<Loss<T>> make_loss(const StagePlan& stage, const LossContext& co
       return make_closure_loss(context, stage.loss_weights, engine);
     case LossKind::step:
       return make_rollout_loss(context, 1, RolloutForm::sequence, stage.loss_weights, engine);
+    case LossKind::crps:
+    case LossKind::energy:
+      return make_score_loss(stage, context, engine);
     case LossKind::rollout:
       break;
   }

@@ -91,11 +91,12 @@ class Trainer {
         context_{*experiment.system,
                  scales_.network,
                  plan_.held,
-                 choose_step(*experiment.system, rollout_plan(experiment), data),
+                 choose_step(*experiment.system, experiment.rollout, data),
                  threads_,
                  history(),
                  inputs_,
-                 scales_.resolved},
+                 scales_.resolved,
+                 models[0].network->noise},
         engine_(make_engine<T>(shape_, options.device, threads_, shared_gradient_)) {
     check_processors();
     std::vector<double> start;  // empty: random weights
@@ -358,6 +359,11 @@ void check(const Experiment& experiment, const ModelPlan& plan, const DataFile& 
   check_data(experiment, data);
 }
 
+void check_device(const ModelPlan& plan, const TrainOptions& options) {
+  if (options.device == Device::cuda && plan.network->noise.channels > 0)
+    throw UsageError("{}: networks that read noise are trained on the CPU: use --device cpu", plan.name);
+}
+
 }  // namespace
 
 std::vector<TrainingResult> train_as_planned(const Experiment& experiment, const ModelPlan& plan,
@@ -378,6 +384,7 @@ std::vector<TrainingResult> train_seeds(const Experiment& experiment, const Mode
                                         std::span<const std::uint64_t> seeds, const DataFile& data,
                                         std::span<const std::string> paths, const TrainOptions& options) {
   check(experiment, plan, data, options.device);
+  check_device(plan, options);
   std::deque<OutputLock> locks;
   on_root([&] {
     for (const std::string& path : paths) {

@@ -45,6 +45,8 @@ TrainingRun<T>::TrainingRun(const Experiment& experiment, const ModelPlan& model
       // Recorded data may change under the same experiment.
       {"normalisation", fmt::format("{} {} {} {}", normalisation_.input_mean, normalisation_.input_scale,
                                     normalisation_.output_mean, normalisation_.output_scale)}};
+  if (const NoiseInputs& noise = model_.network->noise; noise.channels > 0)
+    identity_["noise"] = fmt::format("{} {}", noise.channels, noise.time);
   if (const std::string read = to_text(model_.network->inputs); !read.empty()) identity_["inputs"] = read;
   if (!start.empty())
     identity_["init"] = fmt::format("{:016x}", content_hash(std::as_bytes(std::span(start)), 0));
@@ -81,8 +83,8 @@ std::optional<TrainingResult> TrainingRun<T>::finished_model() const {
     if ((entry == found.provenance.end()) != (wanted == expected.end())) return std::nullopt;
     if (wanted != expected.end() && entry->second != wanted->second) return std::nullopt;
   }
-  if (found.shape != shape() || found.inputs != model_.network->inputs ||
-      found.normalisation != normalisation_)
+  if (found.shape != shape() || found.noise != model_.network->noise ||
+      found.inputs != model_.network->inputs || found.normalisation != normalisation_)
     return std::nullopt;
   TrainingResult finished{found, plan().steps(), NAN, 0, plan().steps()};
   if (const auto steps = found.provenance.find("steps"); steps != found.provenance.end())
@@ -172,6 +174,7 @@ Model TrainingRun<T>::trained_model() const {
   const std::vector<T>& weights = plan().select == Selection::last ? current() : state.best;
   Model model;
   model.shape = shape();
+  model.noise = model_.network->noise;
   model.parameters.assign(weights.begin(), weights.end());
   model.dtype = sizeof(T) == sizeof(double) ? Dtype::f64 : Dtype::f32;
   model.normalisation = normalisation_;

@@ -175,7 +175,7 @@ class ChosenStep : public ::testing::Test {
     return DataFile::open(folder_.file("data.h5"));
   }
   static ReducedStep chosen(const DataFile& data) {
-    return choose_step(*data.experiment().system, rollout_plan(data.experiment()), data);
+    return choose_step(*data.experiment().system, data.experiment().rollout, data);
   }
   test::ScratchFolder folder_;
 };
@@ -225,7 +225,7 @@ TEST_F(ChosenStep, IsWhatThePlanSays) {
   const ReducedStep step = chosen(file);
   EXPECT_EQ(step.substeps, 3u);
   EXPECT_EQ(step.method, StepMethod::rk4);
-  const auto warning = stability_warning(*file.experiment().system, rollout_plan(file.experiment()), file);
+  const auto warning = stability_warning(*file.experiment().system, file.experiment().rollout, file);
   ASSERT_TRUE(warning);
   EXPECT_NE(warning->find("rollouts will blow up whatever the closure in the 3 steps of RK4"), std::string::npos)
       << *warning;

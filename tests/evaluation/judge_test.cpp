@@ -17,7 +17,7 @@ StepStability stability_of(const DataFile& data) {
 }
 
 std::optional<std::string> warning_of(const DataFile& data) {
-  return stability_warning(*data.experiment().system, rollout_plan(data.experiment()), data);
+  return stability_warning(*data.experiment().system, data.experiment().rollout, data);
 }
 
 std::string study(const std::string& step = "dt = 1e-3\nstride = 10", const std::string& system = "") {
