@@ -29,10 +29,10 @@ class NetworkGroup final : public ClosureGroup, public PredictsStages {
         network_(engine, normalisers, inputs_, count),
         memory_(network_.columns() * engine.state_size()),
         before_(stages ? memory_.size() : 0),
-        closure_(stages ? count * split.closure_size() : 0),
         noise_(std::move(noise)),
         first_(first),
-        member_(member) {}
+        member_(member),
+        closure_(stages ? count * split.closure_size() : 0) {}
 
   void predict(std::size_t n, const double* y, double* closure) override {
     std::copy_n(memory_.begin(), before_.size(), before_.begin());
