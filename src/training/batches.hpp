@@ -19,8 +19,7 @@ struct SampleShape {
 };
 
 struct Batch {
-  std::size_t count = 0;              // of this rank
-  const BatchShare* share = nullptr;  // where other ranks have the others; null: these are all
+  std::size_t count = 0;  // of this rank
   SampleShape shape;
   std::vector<double> resolved;  // (count, states, d)
   std::vector<double> closure;   // (count, closures, c)
@@ -32,6 +31,7 @@ struct Batch {
   std::vector<std::uint32_t> sites = {};
   std::uint64_t seed = 0;  // with the step, counted over all stages: name of the noise that networks read
   std::size_t step = 0;
+  const BatchShare* share = nullptr;  // where other ranks have the others; null: these are all
 
   const System& system_of(std::size_t i, const System& common) const {
     return systems.empty() ? common : *systems[i];

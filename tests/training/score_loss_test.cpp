@@ -34,7 +34,13 @@ StagePlan scored(LossKind kind, RolloutForm form, std::size_t members) {
 }
 
 LossContext context_of(const Problem& problem, HeldClosure held, std::size_t history, int threads = 1) {
-  return {*problem.system, problem.normalisation, held, 0.05, threads, history, red};
+  return {.system = *problem.system,
+          .normalisation = problem.normalisation,
+          .held = held,
+          .dt = 0.05,
+          .threads = threads,
+          .history = history,
+          .noise = red};
 }
 
 void expect_gradient(Problem problem, const StagePlan& stage, HeldClosure held, std::size_t history) {

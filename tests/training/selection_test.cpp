@@ -61,6 +61,7 @@ TEST(Selection, ByLossLooksAtWindowsOfAllTrajectories) {
       batch = asked;
       return 0;
     }
+    BatchForm form_of(std::size_t samples, SampleShape) const override { return {samples, samples}; }
     Batch batch;
   };
   const DataFile data = DataFile::open(small_data());
