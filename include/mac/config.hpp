@@ -50,7 +50,7 @@ class ConfigTable {
   std::vector<std::string> keys() const;        // in alphabetical order; none counts as asked for
   bool holds_list(std::string_view key) const;  // the value is an array
   bool holds_lists(std::string_view key) const;  // ... of arrays
-  bool holds_table(std::string_view key) const;
+  bool holds_table(std::string_view key) const;  // does not count as asking
   /// A formula: a string, or a number as text.
   std::string formula(std::string_view key) const;
 

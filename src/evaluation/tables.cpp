@@ -369,7 +369,7 @@ Table parameter_table(const Evaluation& evaluation, const std::string& split,
   for (const ModelMetrics* model : models) table.header.push_back(model->model);
   for (std::size_t k = 0; k < parameter.groups.size(); ++k) {
     const ParameterMetrics::Group& first = parameter.groups[k];
-    std::vector<std::string> row{significant(first.value), first.outside ? "outside" : "inside",
+    std::vector<std::string> row{fmt::format("{:.4g}", first.value), first.outside ? "outside" : "inside",
                                  fmt::format("{}", first.trajectories)};
     for (const ModelMetrics* model : models) {
       const auto& all = model->splits.at(split).by_parameter;

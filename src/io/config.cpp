@@ -197,7 +197,8 @@ bool ConfigTable::holds_lists(std::string_view key) const {
 }
 
 bool ConfigTable::holds_table(std::string_view key) const {
-  const toml::node* node = look_up(*node_, key);
+  if (node_->numbers.contains(key)) return false;
+  const toml::node* node = node_->table->get(key);
   return node && node->is_table();
 }
 

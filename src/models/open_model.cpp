@@ -102,9 +102,10 @@ std::unique_ptr<ClosureModel> open_model(const ModelRequest& request, const Data
 
 void rollout(const ModelRequest& request, const DataFile& data, const std::string& path,
              const RolloutOptions& options) {
-  if (request.model != "markov" && request.model != "exact") check_output(path, {request.model});
+  const bool is_file = request.model != "markov" && request.model != "exact";
+  if (is_file) check_output(path, {request.model});
   RolloutOptions with_range = options;
-  if (std::filesystem::is_regular_file(request.model) && !is_baseline(request.model))
+  if (is_file && std::filesystem::is_regular_file(request.model) && !is_baseline(request.model))
     with_range.parameter_range = trained_range(load_model(request.model), data.experiment().data.parameters);
   rollout(*open_model(request, data), data, path, with_range);
 }

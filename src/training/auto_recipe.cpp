@@ -35,7 +35,7 @@ constexpr std::size_t window_share = 4;     // the trial of a shorter window, wh
 constexpr std::size_t worth_windows = 200;  // ... so many times
 constexpr std::size_t most_finalists = 2;
 constexpr double close_second = 2;  // times the best trial's error, up to which the second is trained in full
-constexpr double as_good = 1.1;     // times the least error: no difference that a short trial can tell
+constexpr double as_good = 1.15;    // times the least error: no difference that a short trial can tell
 constexpr double most_trainings =
     3.5;  // whole trainings as planned: what all of it may cost without a budget
 constexpr LayerKind kinds_to_try[] = {LayerKind::mamba, LayerKind::gru};
@@ -190,6 +190,7 @@ class AutoTraining {
   void try_noise() {
     if (!is_open(training(), "noise")) return;
     TrialSettings settings = search_.trials[best()].settings;
+    noise_trials_ = settings;
     const double middle = settings.noise;
     for (const double noise : {middle / noise_factor, middle * noise_factor}) {
       settings.noise = noise;
@@ -200,23 +201,10 @@ class AutoTraining {
     attempt(settings, trial_steps());
   }
 
-  /// The best trial's, with the most noise that does as well: it keeps a closure on course for longer than the data tell.
-  TrialSettings with_safest_noise() const {
-    TrialSettings safest = search_.trials[best()].settings;
-    for (const Trial& trial : search_.trials) {
-      TrialSettings same = trial.settings;
-      same.noise = safest.noise;
-      if (trial.settings.noise > safest.noise && same == safest &&
-          trial.error <= as_good * search_.trials[best()].error)
-        safest = trial.settings;
-    }
-    return safest;
-  }
-
   /// Other kinds, learning rates, sizes, shorter sequences, a stage of rollouts: each from what did best so far.
   void try_others() {
     const auto vary = [&](const auto& values, const auto& change) {
-      const TrialSettings from = with_safest_noise();
+      const TrialSettings from = search_.trials[best()].settings;
       for (const auto value : values) {
         TrialSettings settings = from;
         change(settings, value);
@@ -244,8 +232,8 @@ class AutoTraining {
                           with.error};
   }
 
-  /// In full: the best two trials, with a stage of rollouts if that helped where it was tried; the second where it is
-  /// close and not too dear.
+  /// In full: the best trial, and the same with less noise or the second best, where that is close and not too dear; with
+  /// a stage of rollouts if that helped where it was tried.
   void train_finalists() {
     if (!search_.judged) {
       attempt(planned(), stage().steps, true);
@@ -256,22 +244,45 @@ class AutoTraining {
       std::ranges::stable_sort(ranked, {}, &Trial::error);
       const bool rollouts = rollouts_help();
       std::vector<TrialSettings> finalists;
-      for (const Trial& trial : ranked) {
-        TrialSettings finalist = trial.settings;
+      const auto add = [&](TrialSettings finalist) {
         finalist.rollout = rollouts;
-        if (finalists.size() == most_finalists || trial.error > close_second * ranked[0].error) break;
-        if (std::ranges::find(finalists, finalist) == finalists.end()) finalists.push_back(finalist);
-      }
+        if (finalists.size() < most_finalists && std::ranges::find(finalists, finalist) == finalists.end())
+          finalists.push_back(finalist);
+      };
+      add(ranked[0].settings);
+      add(with_least_noise(ranked[0].settings));
+      for (const Trial& trial : ranked)
+        if (trial.error <= close_second * ranked[0].error) add(trial.settings);
+      TrialSettings usual = planned();
+      usual.rollout = rollouts;
       for (const TrialSettings& finalist : finalists) {
         const bool first = finalist == finalists.front();
-        if (!first &&
-            clock_->work() + work(settled(finalist, stage().steps)) > most_trainings * work_in_full())
+        if (!first && clock_->work() + work(settled(finalist, stage().steps)) >
+                          most_trainings * work(settled(usual, stage().steps)))
           continue;
         const std::size_t steps = first ? affordable_steps(finalist) : stage().steps;
         if (steps > trial_steps()) attempt(finalist, steps, first);
       }
     }
     search_.chosen = best();
+  }
+
+  /// The settings with the least noise that did as well where noise was tried. What noise costs is seen only in a whole
+  /// training: a short trial's own errors are larger.
+  TrialSettings with_least_noise(TrialSettings settings) const {
+    const auto is_about_noise = [&](const Trial& trial) {
+      TrialSettings common = trial.settings;
+      common.noise = noise_trials_.noise;
+      return common == noise_trials_;
+    };
+    double error = 0, least = settings.noise;
+    for (const Trial& trial : search_.trials)
+      if (is_about_noise(trial) && trial.settings.noise == settings.noise) error = trial.error;
+    for (const Trial& trial : search_.trials)
+      if (is_about_noise(trial) && trial.error <= as_good * error)
+        least = std::min(least, trial.settings.noise);
+    settings.noise = least;
+    return settings;
   }
 
   /// Of a whole training, as many as the budget has room for.
@@ -386,6 +397,7 @@ class AutoTraining {
   std::string path_, identity_;
   TrainOptions options_;
   Search search_;
+  TrialSettings noise_trials_;  // what the trials of noise had in common
   std::optional<BudgetClock> clock_;
   std::size_t steps_ = 0;
 };

@@ -14,9 +14,9 @@ namespace {
 // gradients through longer ones say little, and less where the flow is chaotic.
 constexpr std::size_t rollout_share = 10, longest_rollout = 150;
 constexpr double rollout_lr = 0.075;
-constexpr std::size_t validations = 16;      // of a whole training, by rollouts, ...
+constexpr std::size_t validations = 16;        // of a whole training, by rollouts, ...
 constexpr std::size_t validation_pause = 100;  // ... of a short one after so many steps: they take their time
-constexpr std::size_t shortest_half = 16;  // times that a trial learns from at least
+constexpr std::size_t shortest_half = 16;      // times that a trial learns from at least
 // A step of a rollout loss, and a step of a network with a scan, relative to a plain one of as many weights.
 constexpr double rollout_cost = 5, scan_cost = 3;
 

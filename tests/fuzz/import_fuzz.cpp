@@ -1,6 +1,6 @@
 // Any bytes as a file of another program: NumPy arrays and archives, classic NetCDF, CSV. They are arrays that can be
 // read, or an Error. HDF5 is not among them: its files are parsed by a process of their own (scripts/attack hdf5).
-#include <cstdlib>
+#include <algorithm>
 #include <mac/error.hpp>
 
 #include "data/import/foreign_file.hpp"
@@ -15,8 +15,10 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     for (std::size_t i = 0; i < foreign->arrays().size() && i < 16; ++i) {
       mac::Extents count = foreign->arrays()[i].dims;
       std::size_t elements = 1;
-      for (std::size_t& extent : count)
-        elements *= extent = std::min(extent, most / elements + (elements > most));
+      for (std::size_t& extent : count) {
+        extent = std::min(extent, most / std::max<std::size_t>(elements, 1));
+        elements *= extent;
+      }
       std::vector<double> out(elements);
       foreign->read(i, mac::Extents(count.size(), 0), count, out.data());
     }

@@ -157,7 +157,7 @@ def test_fit_says_what_is_wrong_with_its_arrays(tmp_path):
         (dict(resolved=y, closure=y, names=["", "a"]), "without a name"),
         (dict(resolved=y, closure=y, validation=-0.5), "validation is -0.5"),
         (dict(resolved=y, closure=y, validation=[y]), "validation has 1 arrays"),
-        (dict(resolved=y[:1], closure=y[:1]), "leave none for validation"),
+        (dict(resolved=y[:1, :3], closure=y[:1, :3]), "leaves none for validation"),
         (dict(resolved=y, closure=y, kind="rnn"), "kind"),
         (dict(resolved=y, closure=y, training={"stepz": 3}), 'did you mean "steps"'),
         (dict(resolved=y, closure=y, training={"select": "rollout"}), "cannot be rolled out"),
@@ -375,12 +375,12 @@ horizon = 0.05
     data = mac.read_data(tmp_path / "data.h5")
     assert data.parameters == ["viscosity"] and data.forcing == []
     np.testing.assert_array_equal(data["train"].parameters, [[0.06], [0.12], [0.06], [0.12]])
-    mac.write_data(tmp_path / "copy.h5", text, data)
+    mac.write_data(tmp_path / "copy.h5", mac.Experiment(text), data)
     np.testing.assert_array_equal(mac.read_data(tmp_path / "copy.h5")["train"].parameters, data["train"].parameters)
     with pytest.raises(mac.UsageError, match=r"parameters of train has shape \(3, 1\), expected \(4, 1\) for viscosity"):
         split = data["train"]
         mac.write_data(
             tmp_path / "copy.h5",
-            text,
+            mac.Experiment(text),
             {"train": {"resolved": split.resolved, "closure": split.closure, "parameters": split.parameters[:3]}},
         )

@@ -76,7 +76,8 @@ TEST(Report, ShowsEveryFigureOfABurgersRun) {
 TEST(Report, ShowsEveryFigureOfALorenzRun) {
   expect_figures(lorenz(),
                  {"resolved_test", "closure_test", "running_l2_test", "running_correlation_test",
-                  "running_centred_correlation_test", "memory", "training", "training_time", "step_time"});
+                  "running_centred_correlation_test", "memory", "training", "training_time", "step_time",
+                  "space_time_test"});
 }
 
 TEST(Report, ShowsEveryTableOfTheEvaluation) {
@@ -198,7 +199,8 @@ TEST(Report, NeedsNothingFromElsewhere) {
     // Names of XML vocabularies are no references; links lead inside the page or to the PDF files.
     EXPECT_EQ(count(report->page, "http"), count(report->page, "xmlns=\"http://www.w3.org/"));
     EXPECT_EQ(count(report->page, "href="),
-              count(report->page, "href=\"#") + count(report->page, "href=\"report_files/"));
+              count(report->page, "href=\"#") + count(report->page, "href=\"report_files/") +
+                  count(report->page, "href='data:image/png;base64,"));
   }
 }
 

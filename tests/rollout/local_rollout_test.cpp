@@ -105,7 +105,7 @@ TEST_F(LocalRollout, ThreadsAndHoldsByStageAgreeWithOneColumn) {
 }
 
 TEST_F(LocalRollout, PredictsAlongTheTruth) {
-  const auto result = mac("predict @/local.safetensors @/long.h5 -o @/predicted.h5");
+  const auto result = mac("predict @/local.safetensors --input @/long.h5 -o @/predicted.h5");
   EXPECT_EQ(result.exit_code, 0) << result.output;
 }
 

@@ -124,6 +124,31 @@ TEST(AutoRecipe, ShortensTheWholeTrainingToWhatTheBudgetHasRoomFor) {
   EXPECT_NE(result.table.find("time budget"), std::string::npos);
 }
 
+TEST(AutoRecipe, TrainsTheBestTrialInFullAndAnotherThatIsNotTheSame) {
+  const RecordedProblem problem;
+  const ScratchFolder folder;
+  problem.write(folder.file("data.h5"));
+  const TrainingResult result =
+      search(problem, folder.file("data.h5"), folder.file("m.safetensors"), {1, true, false},
+             "d_model = 3\nblocks = 1\nd_state = 2\n[training]\nsteps = 2400\nbatch = 2\nmax_lr = 4e-3\n");
+  const Json said = Json::parse(result.search);
+  std::vector<Json> in_full, short_trials;
+  for (const Json& trial : said.at("trials"))
+    (trial.at("in_full").get<bool>() ? in_full : short_trials).push_back(trial);
+  ASSERT_EQ(in_full.size(), 2u);
+  const auto by_error = [](const Json& a, const Json& b) {
+    return a.at("error").get<double>() < b.at("error").get<double>();
+  };
+  const Json best = *std::ranges::min_element(short_trials, by_error);
+  for (const char* key : {"kind", "noise", "max_lr", "d_model", "window"})
+    EXPECT_EQ(in_full[0].at(key), best.at(key)) << key;
+  for (const Json& trial : in_full) EXPECT_EQ(trial.at("steps").get<int>(), 2400);
+  bool same = true;
+  for (const char* key : {"noise", "max_lr", "d_model", "window"})
+    same = same && in_full[0].at(key) == in_full[1].at(key);
+  EXPECT_FALSE(same);
+}
+
 TEST(BudgetClock, DecidesAfterAnInterruptionAsBefore) {
   const ScratchFolder folder;
   const std::string file = folder.file("seconds.txt");

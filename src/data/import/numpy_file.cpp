@@ -34,6 +34,7 @@ std::string_view entry(const std::string& where, std::string_view header, const 
   if (at == std::string_view::npos) throw Error("{}: the header of the array has no {}", where, key);
   std::string_view rest = header.substr(at + key.size() + 3);
   rest.remove_prefix(std::min(rest.find_first_not_of(' '), rest.size()));
+  if (rest.empty()) throw Error("{}: the header of the array ends after {}", where, key);
   return rest;
 }
 
