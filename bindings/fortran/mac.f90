@@ -40,6 +40,7 @@ module mac
     procedure :: close => model_close
     procedure :: is_open => model_is_open
     procedure :: inputs => model_inputs
+    procedure :: noise => model_noise
     procedure :: outputs => model_outputs
     procedure :: parameters => model_parameters
     procedure :: kind => model_kind
@@ -67,6 +68,8 @@ module mac
     procedure :: free => state_free
     procedure :: copy => state_copy
     procedure :: reset => state_reset
+    procedure :: seed => state_seed
+    procedure :: set_noise => state_set_noise
     procedure :: save => state_save
     procedure :: restore => state_restore
     procedure :: save_columns => state_save_columns

@@ -190,6 +190,26 @@ module mac_c
       type(c_error), intent(inout) :: error
       integer(c_int) :: status
     end function
+    pure function c_model_noise(model) bind(c, name="mac_model_noise") result(count)
+      import :: c_ptr, c_size_t
+      type(c_ptr), value :: model
+      integer(c_size_t) :: count
+    end function
+    function c_state_seed(state, seed, streams, error) bind(c, name="mac_state_seed") result(status)
+      import :: c_ptr, c_int, c_int64_t, c_error
+      type(c_ptr), value :: state
+      integer(c_int64_t), value :: seed
+      type(c_ptr), value :: streams
+      type(c_error), intent(inout) :: error
+      integer(c_int) :: status
+    end function
+    function c_state_set_noise(state, on, error) bind(c, name="mac_state_set_noise") result(status)
+      import :: c_ptr, c_int, c_error
+      type(c_ptr), value :: state
+      integer(c_int), value :: on
+      type(c_error), intent(inout) :: error
+      integer(c_int) :: status
+    end function
     function c_state_reset(state, error) bind(c, name="mac_state_reset") result(status)
       import :: c_ptr, c_int, c_error
       type(c_ptr), value :: state

@@ -14,4 +14,7 @@ namespace mac {
 /// `names` are for messages. UsageError naming the first network that does not fit, and what does not.
 Model make_ensemble(const std::vector<Model>& networks, const std::vector<std::string>& names);
 
+/// Network m of an ensemble, alone.
+Model member_of(const Model& ensemble, std::size_t m);
+
 }  // namespace mac

@@ -3,6 +3,7 @@
 
 #include <mac/rollout.hpp>
 #include <mac/statistics.hpp>
+#include <mac/verification.hpp>
 #include <map>
 #include <nlohmann/json_fwd.hpp>
 #include <optional>
@@ -72,6 +73,7 @@ struct SplitMetrics {
   std::optional<std::size_t> median_trajectory;        // of the first file, by its running_l2 at the end
   std::optional<OutsideShare> outside;                 // none where the training data are not known
   std::optional<Statistics> statistics;                // of the split statistics, of others if asked for
+  std::optional<Verification> verification;            // where rollouts have several members
   std::vector<ParameterMetrics> by_parameter = {};     // of each parameter that has several values
 };
 

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <mac/config.hpp>
 #include <mac/random.hpp>
+#include <mac/reduced_step.hpp>
 #include <mac/system.hpp>
 #include <mac/system_family.hpp>
 #include <mac/training_plan.hpp>
@@ -65,6 +66,7 @@ struct Experiment {
   std::shared_ptr<const SystemFamily> family;  // of the parameters that vary; null where none does
   DataPlan data;
   EvaluationPlan evaluation;
+  RolloutPlan rollout;
   std::vector<ModelPlan> models;
 
   /// Both throw UsageError with file, line and key for anything that is not as it should be.

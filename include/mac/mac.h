@@ -119,6 +119,15 @@ MAC_API size_t mac_state_columns(const mac_state* state);               /* 0 for
 MAC_API uint64_t mac_state_steps(const mac_state* state);
 MAC_API uint64_t mac_state_column_steps(const mac_state* state, size_t column);
 
+/* A stochastic closure reads random numbers at every step, mac_model_noise of them a column; of a deterministic one
+ * that is 0 and the calls below are refused. The numbers of a column are a function of seed, stream and the steps it has
+ * taken: the same on every machine, in every decomposition and after a restart (all three are in the saved state). Column
+ * j reads stream streams[j], below 2^32, such as its number in the whole grid; null: j. A new state has the seed 0. */
+MAC_API size_t mac_model_noise(const mac_model* model);
+MAC_API mac_status mac_state_seed(mac_state* state, uint64_t seed, const uint64_t* streams, mac_error* error);
+/* on = 0: without noise, the closure is deterministic. Not part of what is saved. */
+MAC_API mac_status mac_state_set_noise(mac_state* state, int on, mac_error* error);
+
 /* Saving writes mac_state_bytes bytes: a header with the model's id, and all that the next step depends on.
  * Restoring takes them back bit for bit, and refuses, leaving the state as it was, what is damaged or belongs
  * to another model, precision or number of columns. `size` is that of the buffer. */

@@ -14,6 +14,8 @@
 //   input_average, input_covariance                  of the training inputs; the latter row by row
 //   closure_step               time between two steps of the network
 //   hold, target               how the closure is coupled to the reduced equations
+//   noise_channels, noise_time of a stochastic closure: how many of the d_in inputs, the last, are noise; its lists
+//                              about the inputs do without them
 //   recipe, program            how it was trained, by which version
 // Any other key is provenance. A file without metadata, as PyTorch users write it, is a model as well: kind
 // and sizes are read off the tensors, the normalisation is the identity.
@@ -23,6 +25,7 @@
 #include <mac/hold.hpp>
 #include <mac/network.hpp>
 #include <mac/network_inputs.hpp>
+#include <mac/noise.hpp>
 #include <mac/precision.hpp>
 #include <mac/safetensors.hpp>
 #include <map>
@@ -34,10 +37,10 @@ namespace mac {
 
 /// The network sees (input − input_mean)/input_scale and gives (output − output_mean)/output_scale.
 struct Normalisation {
-  std::vector<double> input_mean, input_scale;    // (d_in)
+  std::vector<double> input_mean, input_scale;    // (inputs: d_in without noise)
   std::vector<double> output_mean, output_scale;  // (d_out)
 
-  static Normalisation identity(const NetworkShape& shape);
+  static Normalisation identity(const NetworkShape& shape, const NoiseInputs& noise = {});
   bool operator==(const Normalisation&) const = default;
 };
 
@@ -53,6 +56,7 @@ struct TrainingRange {
 
 struct Model {
   NetworkShape shape;
+  NoiseInputs noise;               // the last inputs of the network; needs a closure_step
   std::vector<double> parameters;  // as ParameterLayout(shape) says
   Dtype dtype = Dtype::f32;        // of the parameters in the file: F32 or F64
   Normalisation normalisation;
@@ -68,6 +72,9 @@ struct Model {
   std::string recipe;
   std::string program;                            // the version that wrote the file
   std::map<std::string, std::string> provenance;  // the experiment's text, the seed, ...
+
+  /// Numbers that a state or a caller gives: the network's inputs without noise.
+  std::size_t input_size() const { return shape.d_in - noise.channels; }
 
   /// What the network computes in unless one says otherwise: what its file stores.
   Precision precision() const { return dtype == Dtype::f64 ? Precision::float64 : Precision::float32; }

@@ -25,6 +25,7 @@ enum class Purpose : std::uint32_t {
   stochastic_closure = 20,
   diagnosis = 21,
   sites = 22,
+  training_noise = 23,
   train_parameters = 32,  // of each split's trajectories, in the order of their data
   validation_parameters = 33,
   test_parameters = 34,
@@ -34,7 +35,11 @@ enum class Purpose : std::uint32_t {
 
 class RandomStream {
  public:
-  RandomStream(std::uint64_t seed, Purpose purpose, std::uint32_t index);
+  /// `member` (below 2^24) tells streams of one index apart.
+  RandomStream(std::uint64_t seed, Purpose purpose, std::uint32_t index, std::uint32_t member = 0);
+
+  /// Passes over blocks of four words, which are two normal numbers; before anything is drawn.
+  void skip_blocks(std::uint64_t blocks);
 
   std::uint32_t bits();                      // 32 uniform bits
   double uniform();                          // in [0, 1), 53 bits

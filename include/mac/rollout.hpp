@@ -56,6 +56,17 @@ class ClosureGroup {
   virtual void restore_memory(const double* /*memory*/) {}  // the next call is advance(n) for n > 0
 };
 
+/// Members of an ensemble that a stochastic model may have: far more than anybody runs.
+inline constexpr std::size_t most_stochastic_members = 1000;
+
+/// Which of a model's runs from one state.
+struct MemberPlan {
+  std::uint64_t seed = 0;  // of the noise
+  std::size_t member = 0;
+  bool apart = false;  // of an ensemble of networks: this one alone, not the mean of all
+  bool noise = true;   // false: a stochastic model runs without
+};
+
 /// Anything that predicts a closure. Immutable; groups are made per thread.
 class ClosureModel {
  public:
@@ -67,6 +78,15 @@ class ClosureModel {
   /// The closure of trajectories first, first+1, ... of the split.
   virtual std::unique_ptr<ClosureGroup> start(const DataSplit& split, std::size_t first,
                                               std::size_t count) const = 0;
+
+  /// How many runs from one state may differ: one of a deterministic model, any number of a stochastic one, one for each
+  /// network of an ensemble.
+  virtual std::size_t most_members() const { return 1; }
+  /// The closure of one of them.
+  virtual std::unique_ptr<ClosureGroup> start_member(const DataSplit& split, std::size_t first,
+                                                     std::size_t count, const MemberPlan& /*member*/) const {
+    return start(split, first, count);
+  }
 
   /// A model that rolls a whole group out by itself, on a device, says how many trajectories of that many
   /// times it takes at once.
@@ -102,8 +122,22 @@ struct RolloutOptions {
   bool time_steps = false;      // record the wall time of every step (the file is then not reproducible)
   bool self_contained = false;  // copy the truth into the file
   std::size_t most = SIZE_MAX;  // the first so many trajectories of each split
+  std::size_t members = 1;      // runs from each state; of the split statistics one
+  std::uint64_t seed = 0;       // of a stochastic model's noise
+  bool noise = true;            // false: a stochastic model runs without
   std::size_t validation = 0;   // the first so many of the split validation, for the file's validation_error
   std::optional<ResolvedRange> parameter_range = std::nullopt;  // the model's; default: that of the data
+};
+
+/// Several runs from each state: rows (n_traj, members).
+struct MemberArrays {
+  std::vector<double> resolved, closure;  // (n_traj, members, n_time, d or c); empty where there is one
+  std::vector<double> blow_up_time;       // (n_traj, members)
+  std::vector<double> memory;             // (n_traj, members, memory_size)
+};
+/// Those of a split.
+struct MemberRuns : MemberArrays {
+  std::size_t count = 1;
 };
 
 /// Rolls the model out from the initial state of every trajectory of the splits and writes a rollout file:
@@ -111,6 +145,7 @@ struct RolloutOptions {
 /// end. Wall times, if asked for, go to a file beside it, ROLLOUT.times.json. From a blow-up on, that trajectory is NaN; the others go on.
 /// The truth stays in the data file, to which the rollout file refers by its path, relative to its own
 /// folder, and the hash of its content; with self_contained it is copied as true_resolved and true_closure.
+/// Of several members, these are the means, lost with the first that blows up; /SPLIT/members has each.
 void rollout(const ClosureModel& model, const DataFile& data, const std::string& path,
              const RolloutOptions& options);
 
@@ -133,7 +168,8 @@ struct RolloutSplit {
   std::vector<double> parameters;               // (n_traj, p), of the experiment's data.parameters
   std::vector<double> memory;                   // (n_traj, memory_size) after the last time
   std::optional<std::size_t> memory_size;       // none: cannot be continued
-  std::vector<double> seconds_per_step;         // (n_time), of the first group; empty: not recorded
+  MemberRuns members;
+  std::vector<double> seconds_per_step;  // (n_time), of the first group; empty: not recorded
   std::size_t trajectories() const { return labels.size(); }
 };
 
@@ -143,7 +179,8 @@ struct RolloutFile {
   HeldClosure held;
   Experiment experiment;
   std::vector<RolloutSplit> splits;
-  std::optional<Precision> precision = std::nullopt;  // of a network; none where the file does not say
+  std::optional<Precision> precision = std::nullopt;       // of a network; none where the file does not say
+  std::optional<std::uint64_t> noise_seed = std::nullopt;  // of a stochastic model that ran with its noise
   std::optional<ResolvedRange> training_range = std::nullopt;
   std::optional<ResolvedRange> parameter_range = std::nullopt;  // of the split train; none: none vary
   std::optional<ValidationError> validation = std::nullopt;

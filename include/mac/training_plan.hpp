@@ -5,6 +5,7 @@
 #include <mac/hold.hpp>
 #include <mac/network.hpp>
 #include <mac/network_inputs.hpp>
+#include <mac/noise.hpp>
 #include <mac/precision.hpp>
 #include <memory>
 #include <optional>
@@ -20,8 +21,11 @@ class System;
 struct DataPlan;
 
 /// What is compared with the data: the predicted closure, or the resolved variables one or several coupled
-/// steps on.
-enum class LossKind { closure, step, rollout };
+/// steps on; of a network that reads noise, the distribution of the latter, by a proper score of several runs.
+enum class LossKind { closure, step, rollout, crps, energy };
+
+/// Whether a loss scores the distribution of a stochastic model.
+inline bool is_score(LossKind loss) { return loss == LossKind::crps || loss == LossKind::energy; }
 
 /// Rollout losses: what the network reads after s steps. sequence: the sequence of all s-step predictions,
 /// from an empty memory (the paper). autoregressive: each starting state goes on from its own memory of the
@@ -52,6 +56,7 @@ struct StagePlan {
   std::size_t rollout_steps = 10;
   RolloutForm rollout_form = RolloutForm::sequence;
   LossWeights loss_weights = LossWeights::none;
+  std::size_t members = 4;  // runs that a score compares with the data
 
   OptimiserKind optimiser = OptimiserKind::adamw;
   std::size_t steps = 30000;
@@ -101,8 +106,9 @@ struct TrainingPlan {
 
 /// A closure network and its training.
 struct NetworkPlan {
-  NetworkShape shape;
+  NetworkShape shape;  // its last inputs are the noise
   NetworkInputs inputs;
+  NoiseInputs noise;
   TrainingPlan training;
 };
 

@@ -26,9 +26,14 @@ struct NormalPair {
 
 }  // namespace
 
-RandomStream::RandomStream(std::uint64_t seed, Purpose purpose, std::uint32_t index)
+RandomStream::RandomStream(std::uint64_t seed, Purpose purpose, std::uint32_t index, std::uint32_t member)
     : key_{static_cast<std::uint32_t>(seed), static_cast<std::uint32_t>(seed >> 32)},
-      counter_{0, 0, index, static_cast<std::uint32_t>(purpose)} {}
+      counter_{0, 0, index, static_cast<std::uint32_t>(purpose) | member << 8} {}
+
+void RandomStream::skip_blocks(std::uint64_t blocks) {
+  counter_[0] = static_cast<std::uint32_t>(blocks);
+  counter_[1] = static_cast<std::uint32_t>(blocks >> 32);
+}
 
 std::array<std::uint32_t, 4> RandomStream::next_block() {
   const r123::Philox4x32::ctr_type counter{{counter_[0], counter_[1], counter_[2], counter_[3]}};

@@ -120,14 +120,16 @@ class Past {
 
 class RegressionGroup final : public ClosureGroup {
  public:
-  RegressionGroup(const RegressionFit& fit, std::size_t first, std::size_t count)
+  RegressionGroup(const RegressionFit& fit, std::size_t first, std::size_t count, const MemberPlan& member)
       : fit_(fit),
+        noisy_(member.noise),
         features_(fit),
         row_(features_.count()),
         past_(count, Past(fit.delays, fit.variables)),
         noise_(count * fit.closures, 0.0) {
     for (std::size_t i = 0; i < count; ++i)
-      random_.emplace_back(fit.seed, Purpose::stochastic_closure, static_cast<std::uint32_t>(first + i));
+      random_.emplace_back(fit.seed + member.seed, Purpose::stochastic_closure,
+                           static_cast<std::uint32_t>(first + i), static_cast<std::uint32_t>(member.member));
   }
 
   void predict(std::size_t n, const double* y, double* closure) override {
@@ -143,7 +145,7 @@ class RegressionGroup final : public ClosureGroup {
         double sum = 0;
         for (std::size_t t = 0; t < row_.size(); ++t) sum += fit_.coefficients[t * c + j] * row_[t];
         double& noise = noise_[i * c + j];
-        if (n > 0)
+        if (n > 0 && noisy_)
           noise = fit_.phi[j] * noise +
                   fit_.sigma[j] * std::sqrt(1 - fit_.phi[j] * fit_.phi[j]) * random_[i].normal();
         closure[i * c + j] = sum + noise;
@@ -172,6 +174,7 @@ class RegressionGroup final : public ClosureGroup {
 
  private:
   const RegressionFit& fit_;
+  bool noisy_;
   Features features_;
   std::vector<double> row_;
   std::vector<Past> past_;            // one a trajectory
@@ -185,14 +188,22 @@ class Regression final : public ClosureModel {
   Regression(RegressionFit fit, std::string name) : fit_(std::move(fit)), name_(std::move(name)) {}
   std::string name() const override { return name_; }
   HeldClosure held() const override { return {Hold::zero, Target::mean}; }
+  std::size_t most_members() const override {
+    const bool noisy = std::ranges::any_of(fit_.sigma, [](double sigma) { return sigma > 0; });
+    return noisy ? most_stochastic_members : 1;
+  }
   std::unique_ptr<ClosureGroup> start(const DataSplit& split, std::size_t first,
                                       std::size_t count) const override {
+    return start_member(split, first, count, {});
+  }
+  std::unique_ptr<ClosureGroup> start_member(const DataSplit& split, std::size_t first, std::size_t count,
+                                             const MemberPlan& member) const override {
     require_step(split, fit_.step, kind);
     if (split.resolved_size() != fit_.variables || split.closure_size() != fit_.closures)
       throw UsageError("{} was fitted to {} variables and {} closures, split {} has {} and {}", name_,
                        fit_.variables, fit_.closures, split.name(), split.resolved_size(),
                        split.closure_size());
-    return std::make_unique<RegressionGroup>(fit_, first, count);
+    return std::make_unique<RegressionGroup>(fit_, first, count, member);
   }
 
  private:

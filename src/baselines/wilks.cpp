@@ -30,20 +30,24 @@ double polynomial(const std::array<double, 5>& b, double x) {
 
 class WilksGroup final : public ClosureGroup {
  public:
-  WilksGroup(const WilksFit& fit, std::size_t variables, std::size_t first, std::size_t count)
-      : fit_(fit), variables_(variables), noise_(count * variables, 0.0) {
+  WilksGroup(const WilksFit& fit, std::size_t variables, std::size_t first, std::size_t count,
+             const MemberPlan& member)
+      : fit_(fit),
+        kick_(member.noise ? fit.sigma * std::sqrt(1 - fit.phi * fit.phi) : 0),
+        variables_(variables),
+        noise_(count * variables, 0.0) {
     for (std::size_t i = 0; i < count; ++i)
-      random_.emplace_back(fit.seed, Purpose::stochastic_closure, static_cast<std::uint32_t>(first + i));
+      random_.emplace_back(fit.seed + member.seed, Purpose::stochastic_closure,
+                           static_cast<std::uint32_t>(first + i), static_cast<std::uint32_t>(member.member));
   }
 
   void predict(std::size_t n, const double* y, double* closure) override {
-    const double kick = fit_.sigma * std::sqrt(1 - fit_.phi * fit_.phi);
     for (std::size_t i = 0; i < random_.size(); ++i) {
       // Noise n belongs to step n: a continued rollout passes over what the first part has used.
       for (std::size_t unused = (n - std::min(n, drawn_ + 1)) * variables_; unused > 0; --unused)
         random_[i].normal();
       for (std::size_t k = i * variables_; k < (i + 1) * variables_; ++k) {
-        if (n > 0) noise_[k] = fit_.phi * noise_[k] + kick * random_[i].normal();
+        if (n > 0) noise_[k] = fit_.phi * noise_[k] + kick_ * random_[i].normal();
         closure[k] = polynomial(fit_.coefficients, y[k]) + noise_[k];
       }
     }
@@ -56,6 +60,7 @@ class WilksGroup final : public ClosureGroup {
 
  private:
   const WilksFit& fit_;
+  double kick_;
   std::size_t variables_;
   std::size_t drawn_ = 0;             // steps whose noise has been drawn
   std::vector<double> noise_;         // e (count, N)
@@ -67,10 +72,15 @@ class Wilks final : public ClosureModel {
   Wilks(const WilksFit& fit, std::string name) : fit_(fit), name_(std::move(name)) {}
   std::string name() const override { return name_; }
   HeldClosure held() const override { return {Hold::zero, Target::instant}; }
+  std::size_t most_members() const override { return most_stochastic_members; }
   std::unique_ptr<ClosureGroup> start(const DataSplit& split, std::size_t first,
                                       std::size_t count) const override {
+    return start_member(split, first, count, {});
+  }
+  std::unique_ptr<ClosureGroup> start_member(const DataSplit& split, std::size_t first, std::size_t count,
+                                             const MemberPlan& member) const override {
     require_step(split, fit_.step, kind);
-    return std::make_unique<WilksGroup>(fit_, split.resolved_size(), first, count);
+    return std::make_unique<WilksGroup>(fit_, split.resolved_size(), first, count, member);
   }
 
  private:

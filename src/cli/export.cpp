@@ -29,8 +29,10 @@ void add_export(CLI::App& program) {
   command->callback([options] {
     const Model model = export_onnx(options->model, options->output);
     if (options->common.quiet) return;
-    show("{}: resolved (batch, {}), state (batch, {}) -> closure (batch, {}), next_state\n", options->output,
-         model.shape.d_in, model.shape.state_size(), model.shape.d_out);
+    show("{}: resolved (batch, {}), state (batch, {}){} -> closure (batch, {}), next_state\n",
+         options->output, model.input_size(), model.shape.state_size(),
+         model.noise.channels > 0 ? fmt::format(", noise (batch, {})", model.noise.channels) : "",
+         model.shape.d_out);
   });
 }
 

@@ -64,9 +64,13 @@ Description describe_model(const Safetensors& file) {
   Description d;
   d.rows = {{"type", "closure network"},
             {"kind", std::string(to_string(shape.kind))},
-            {"inputs", std::to_string(shape.d_in)},
+            {"inputs", std::to_string(model.input_size())},
             {"outputs", std::to_string(shape.d_out)},
             {"blocks", fmt::format("{} of {} channels", shape.n_blocks, shape.d_model)}};
+  if (const NoiseInputs& noise = model.noise; noise.channels > 0)
+    d.rows.emplace_back(
+        "noise", fmt::format("{} numbers a step, {}", noise.channels,
+                             noise.time > 0 ? fmt::format("correlated over {}", noise.time) : "white"));
   if (shape.members > 1) d.rows.emplace_back("members", fmt::format("{}, closures averaged", shape.members));
   for (const DescriptionRow& row : layer_of(shape.kind).description(shape)) d.rows.push_back(row);
   d.rows.emplace_back("parameters", fmt::format("{} ({})", model.parameters.size(), to_string(model.dtype)));
@@ -83,8 +87,8 @@ Description describe_model(const Safetensors& file) {
     std::vector<std::string> offsets;
     for (const StencilRange& range : model.inputs.stencil)
       offsets.push_back(fmt::format("{} to {}", range.from, range.to));
-    add("local", fmt::format("one network for each site of {}, neighbours {}", fmt::join(model.inputs.of, " and "),
-                             fmt::join(offsets, ", ")));
+    add("local", fmt::format("one network for each site of {}, neighbours {}",
+                             fmt::join(model.inputs.of, " and "), fmt::join(offsets, ", ")));
   }
   if (!model.inputs.is_plain()) add("reads", fmt::format("{}", fmt::join(model.input_names, ", ")));
   if (!model.closure_targets.empty())
@@ -94,7 +98,7 @@ Description describe_model(const Safetensors& file) {
   add("written by", model.program);
 
   const Normalisation& n = model.normalisation;
-  if (n == Normalisation::identity(shape)) {
+  if (n == Normalisation::identity(shape, model.noise)) {
     add("normalisation", "none");
   } else {
     d.details += normalisation_table("input", model.input_names, n.input_mean, n.input_scale);
@@ -110,6 +114,7 @@ Description describe_model(const Safetensors& file) {
             {"n_blocks", shape.n_blocks},
             {"d_state", shape.d_state},
             {"members", shape.members},
+            {"noise_channels", model.noise.channels},
             {"parameters", model.parameters.size()},
             {"dtype", to_string(model.dtype)},
             {"state_size", shape.state_size()},

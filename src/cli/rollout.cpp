@@ -7,6 +7,7 @@
 
 #include "base/standard_streams.hpp"
 #include "cli/commands.hpp"
+#include "parallel/ranks.hpp"
 
 namespace mac::cli {
 
@@ -58,6 +59,15 @@ void add_rollout(CLI::App& program) {
                    "The model reads the true past up to this time, then runs free")
       ->check(non_negative_number())
       ->type_name("TIME");
+  command
+      ->add_option("--members", options->rollout.members,
+                   "Runs from each state: of a stochastic model with other noise, of an ensemble one of each "
+                   "network (default: 1)")
+      ->check(CLI::Range(1, 1000))
+      ->type_name("NUMBER");
+  command->add_option("--seed", options->rollout.seed, "Seed of a stochastic model's noise (default: 0)")
+      ->type_name("NUMBER");
+  command->add_flag("--no-noise{false}", options->rollout.noise, "Run a stochastic model without its noise");
   command->add_flag("--time-steps", options->rollout.time_steps,
                     "Record the wall time of every step in the file");
   add_precision(*command, options->precision);
@@ -80,6 +90,8 @@ void add_rollout(CLI::App& program) {
     options->request.on_device = options->device == "cuda";
     const DataFile data = DataFile::open(options->data);
     rollout(options->request, data, options->output, options->rollout);
+    if (!ranks().root()) return;
+    const Alone rest;
     if (options->request.allow_other_parameters)
       if (const auto warning = parameters_warning(options->request.model, data.path(), data.experiment()))
         say("warning: {}\n", *warning);

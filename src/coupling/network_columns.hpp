@@ -54,17 +54,23 @@ class NetworkColumns {
   template <class U>
   bool take(const Field<const U>& y) {
     const NormaliserView normaliser = normalisers_.input.view();
-    const std::size_t inputs = this->inputs();
+    const std::size_t inputs = this->inputs(), width = engine_.shape().d_in;
     bool finite = true;
     for (std::size_t j = 0; j < columns_; ++j)
       for (std::size_t i = 0; i < inputs; ++i) {
         const T x = static_cast<T>(normaliser.to_network(i, static_cast<double>(y.at(i, j))));
         finite = finite && std::isfinite(x);
-        x_[j * inputs + i] = x;
+        x_[j * width + i] = x;
       }
     return finite;
   }
-  /// The input that take() left, (columns, inputs), normalised.
+  /// What the network reads beside y, (columns, d_in - inputs): zeros unless this was called.
+  void set_noise(const std::vector<double>& noise) {
+    const std::size_t width = engine_.shape().d_in, channels = width - inputs();
+    for (std::size_t k = 0; k < noise.size(); ++k)
+      x_[k / channels * width + inputs() + k % channels] = static_cast<T>(noise[k]);
+  }
+  /// The input that take() left, (columns, d_in), normalised.
   const std::vector<T>& input() const { return x_; }
 
   /// memory (columns, state_size) goes one step on.
@@ -91,7 +97,7 @@ class NetworkColumns {
   const StepEngine<T>& engine_;
   const Normalisers& normalisers_;
   std::size_t columns_;
-  std::vector<T> x_, c_;  // (columns, inputs), (columns, outputs), normalised
+  std::vector<T> x_, c_;  // (columns, d_in), (columns, outputs), normalised
   cpu::AlignedArray<T> scratch_;
 };
 
@@ -109,6 +115,7 @@ class NetworkTrajectories {
 
   std::size_t trajectories() const { return trajectories_; }
   std::size_t columns() const { return columns_.columns(); }
+  void set_noise(const std::vector<double>& noise) { columns_.set_noise(noise); }
 
   /// y (trajectories, d), e (trajectories, given) -> closure (trajectories, c); memory (columns, state_size)
   /// goes one step on.

@@ -29,6 +29,7 @@ class Evaluator {
     std::vector<std::string> files;
     std::map<std::string, std::unique_ptr<Collector>> splits;
     std::map<std::string, StatisticsCollector> statistics;
+    std::map<std::string, VerificationCollector> verification;
     double horizon = 0;  // of the validation
     std::vector<double> validation_errors;
   };

@@ -5,6 +5,8 @@
 //   blow_ups, median_trajectory, outside_training_range.{share,true_share,variables.VAR}, series;
 //   models.NAME.SPLIT.by_parameter.NAME.{training: [a, b], groups: [{value,outside,trajectories,blow_ups,mean,std}]};
 //   models.NAME.SPLIT.statistics.{from,trajectories,quantities.NAME.{...},neighbours,autocorrelation,power};
+//   models.NAME.SPLIT.verification.{members,trajectories,correlation,time,crps,climatology,persistence,error,spread,
+//   ranks,reliability.{forecasts,observed}};
 //   models.NAME.validation_check.{horizon,validation_error,test_error};
 //   verdict.{measure, models.NAME.{sentence, warnings, comparisons}}: derived from the rest, not read back;
 //   experiment: the text of the experiment file.
@@ -129,6 +131,25 @@ Json to_json(const Statistics& statistics) {
   return result;
 }
 
+Json to_json(const Verification& of) {
+  const auto four = [](const auto& values) {
+    Json result = Json::array();
+    for (const double value : values) result.push_back(number(value, 4));
+    return result;
+  };
+  return {{"members", of.members},
+          {"trajectories", of.trajectories},
+          {"correlation", number(of.correlation, 4)},
+          {"time", numbers(of.time)},
+          {"crps", four(of.crps)},
+          {"climatology", four(of.climatology)},
+          {"persistence", four(of.persistence)},
+          {"error", four(of.error)},
+          {"spread", four(of.spread)},
+          {"ranks", four(of.ranks)},
+          {"reliability", {{"forecasts", four(of.forecasts)}, {"observed", four(of.observed)}}}};
+}
+
 Json to_json(const ParameterMetrics& metrics) {
   Json groups = Json::array();
   for (const ParameterMetrics::Group& group : metrics.groups)
@@ -170,6 +191,7 @@ Json to_json(const SplitMetrics& metrics, const System& system) {
   for (const ParameterMetrics& parameter : metrics.by_parameter)
     result["by_parameter"][parameter.name] = to_json(parameter);
   if (metrics.statistics) result["statistics"] = to_json(*metrics.statistics);
+  if (metrics.verification) result["verification"] = to_json(*metrics.verification);
   result["series"] = series_json(metrics, system);
   return result;
 }

@@ -77,6 +77,7 @@ std::vector<Verdict> compare_rollout(const std::string& rollout, const DataFile&
   if (reader.model() == "markov" || is_floor(reader.model()) || !options.from.empty()) return {};
   RolloutOptions some = options;
   some.quiet = true;
+  some.members = 1;
   some.most = rollout_trajectories;
   some.splits = reader.splits();
   RolloutData truths(data.path());

@@ -43,9 +43,8 @@ void read_site(const DataSplit& split, const InputMap& inputs, std::size_t traje
   split.read_resolved(trajectory, 0, times, y.data());
   if (e > 0) split.read_inputs(trajectory, 0, times, given.data());
   for (std::size_t t = 0; t < times; ++t)
-    inputs.read_site(site, y.data() + t * d, given.data() + t * e, [&](std::size_t, std::size_t f, double value) {
-      x[t * inputs.features() + f] = value;
-    });
+    inputs.read_site(site, y.data() + t * d, given.data() + t * e,
+                     [&](std::size_t, std::size_t f, double value) { x[t * inputs.features() + f] = value; });
 }
 
 }  // namespace
@@ -83,6 +82,8 @@ std::optional<double> MemoryResponse::memory_time(std::size_t j) const {
 MemoryResponse memory_response(const Model& model, const DataFile& data, const MemoryOptions& options) {
   const System& system = *data.experiment().system;
   check_fits("the model", model, data.experiment(), data.path(), options.allow_other_parameters);
+  if (model.noise.channels > 0)
+    throw UsageError("the model is stochastic: what it remembers of the past is mixed with its noise");
   const DataSplit split = data.split(options.split);
   const double step = data.experiment().data.closure_step();
   const Samples samples = choose_samples(split, step, options);

@@ -327,19 +327,21 @@ std::vector<Interval> intervals_of(const Experiment& experiment, const RolloutSp
 
 /// Drops the times that lie beyond the data, where there is no truth to compare with.
 void trim_to_truth(RolloutSplit& split, std::size_t d, std::size_t c, const std::string& file) {
-  const std::size_t times = split.time.size(), n = split.trajectories();
+  const std::size_t times = split.time.size();
   std::size_t known = times;
   while (known > 0 && std::isnan(split.true_resolved[(known - 1) * d])) --known;
   if (known < 2)
     throw Error("{}: split {} lies beyond the data, there is no truth to compare with", file, split.name);
   const auto trim = [&](std::vector<double>& values, std::size_t width) {
-    for (std::size_t i = 0; i < n; ++i)
+    const std::size_t rows = values.size() / (times * width);
+    for (std::size_t i = 0; i < rows; ++i)
       std::copy_n(values.begin() + static_cast<std::ptrdiff_t>(i * times * width), known * width,
                   values.begin() + static_cast<std::ptrdiff_t>(i * known * width));
-    values.resize(n * known * width);
+    values.resize(rows * known * width);
   };
   if (known == times) return;
   trim(split.resolved, d), trim(split.true_resolved, d), trim(split.closure, c), trim(split.true_closure, c);
+  trim(split.members.resolved, d), trim(split.members.closure, c);
   split.time.resize(known);
 }
 
@@ -388,6 +390,7 @@ void Evaluator::add(RolloutFile rollout) {
     if (all_statistics_ || split.name == statistics_split)
       model.statistics.try_emplace(split.name, rollout.experiment, rollout.model != "markov", from_)
           .first->second.add(split);
+    if (split.members.count > 1) model.verification[split.name].add(split);
   }
 }
 
@@ -404,6 +407,8 @@ Evaluation Evaluator::finish() {
     for (auto& [split, collector] : model.splits) metrics.splits.emplace(split, collector->finish());
     for (const auto& [split, collector] : model.statistics)
       metrics.splits.at(split).statistics = collector.finish();
+    for (const auto& [split, collector] : model.verification)
+      metrics.splits.at(split).verification = collector.finish();
     evaluation.models.push_back(std::move(metrics));
   }
   return evaluation;

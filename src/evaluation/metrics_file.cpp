@@ -164,6 +164,31 @@ Statistics read_statistics(const Node& node) {
   return statistics;
 }
 
+Verification read_verification(const Node& node) {
+  Verification of;
+  of.members = node.at("members").count(), of.trajectories = node.at("trajectories").count();
+  of.correlation = node.at("correlation").number();
+  of.time = node.at("time").numbers();
+  if (of.time.empty()) node.at("time").fail("at least one lead time");
+  const auto series = [&](const char* key) {
+    std::vector<double> values = node.at(key).numbers();
+    if (values.size() != of.time.size()) node.at(key).fail("one number for each lead time");
+    return values;
+  };
+  of.crps = series("crps"), of.climatology = series("climatology"), of.persistence = series("persistence");
+  of.error = series("error"), of.spread = series("spread");
+  of.ranks = node.at("ranks").numbers();
+  if (of.ranks.size() != of.members + 1) node.at("ranks").fail("one number more than there are members");
+  const auto bins = [&](const char* key, std::array<double, reliability_bins>& to) {
+    const std::vector<double> values = node.at("reliability").at(key).numbers();
+    if (values.size() != reliability_bins)
+      node.at("reliability").at(key).fail(fmt::format("{} numbers", reliability_bins));
+    std::ranges::copy(values, to.begin());
+  };
+  bins("forecasts", of.forecasts), bins("observed", of.observed);
+  return of;
+}
+
 ParameterMetrics read_parameter(const std::string& name, const Node& node) {
   ParameterMetrics metrics{name, std::nullopt, {}};
   if (node.has("training")) {
@@ -186,6 +211,7 @@ SplitMetrics read_split(const Node& node, const System& system) {
     for (const auto& [name, of] : node.at("by_parameter").members())
       metrics.by_parameter.push_back(read_parameter(name, of));
   if (node.has("statistics")) metrics.statistics = read_statistics(node.at("statistics"));
+  if (node.has("verification")) metrics.verification = read_verification(node.at("verification"));
   if (node.has("median_trajectory")) metrics.median_trajectory = node.at("median_trajectory").count();
   if (node.has("outside_training_range"))
     metrics.outside = read_outside(node.at("outside_training_range"), system);

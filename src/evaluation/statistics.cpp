@@ -338,9 +338,17 @@ void StatisticsCollector::add(const RolloutSplit& split) {
       of.resolved.truth.push_back(Impl::part(split.true_resolved, i, times, first, d));
       if (of.has_closure) of.closure.truth.push_back(Impl::part(split.true_closure, i, times, first, c));
     }
-    if (!std::isnan(split.blow_up_time[i])) continue;
-    of.resolved.model.push_back(Impl::part(split.resolved, i, times, first, d));
-    if (of.has_closure) of.closure.model.push_back(Impl::part(split.closure, i, times, first, c));
+    // Each member has a climate; that of their mean would be too calm.
+    const MemberRuns& members = split.members;
+    const bool several = members.count > 1;
+    for (std::size_t run = i * members.count; run < (i + 1) * members.count; ++run) {
+      if (!std::isnan((several ? members.blow_up_time : split.blow_up_time)[run])) continue;
+      of.resolved.model.push_back(
+          Impl::part(several ? members.resolved : split.resolved, run, times, first, d));
+      if (of.has_closure)
+        of.closure.model.push_back(
+            Impl::part(several ? members.closure : split.closure, run, times, first, c));
+    }
   }
   of.has_truth = true;
 }

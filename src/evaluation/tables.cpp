@@ -352,6 +352,40 @@ Table statistics_table(const Evaluation& evaluation, const std::string& split) {
   return table;
 }
 
+/// Five lead times, each half of the next.
+Table verification_table(const Evaluation& evaluation, const std::string& split) {
+  Table table{"",
+              {"model", "t", "CRPS", "skill over climatology", "over persistence", "error of the mean",
+               "spread / error", "outside of all members", "spread-error correlation"},
+              {}};
+  for (const ModelMetrics* model : models_with(evaluation, split)) {
+    const auto& of = model->splits.at(split).verification;
+    if (!of) continue;
+    table.title = fmt::format(
+        "Ensemble forecasts, split {}: errors and scores in standard deviations of the truth; beyond all "
+        "members lie "
+        "2 of (members + 1) truths if the ensemble is right",
+        split);
+    for (std::size_t half = 5; half-- > 0;) {
+      const std::size_t k = of->at(of->time.back() / static_cast<double>(1u << half));
+      const bool whole = half == 4;
+      const auto skill = [](double score, double reference) {
+        return fmt::format("{:.0f} %", 100 * (1 - score / reference));
+      };
+      table.rows.push_back(
+          {whole ? fmt::format("{}, {} members", model->model, of->members) : "",
+           fmt::format("{:g}", of->time[k]), significant(of->crps[k]), skill(of->crps[k], of->climatology[k]),
+           skill(of->crps[k], of->persistence[k]), significant(of->error[k]),
+           fmt::format("{:.2f}", of->spread[k] / of->error[k]),
+           whole ? fmt::format("{:.3g} % ({:.3g} %)", 100 * (of->ranks.front() + of->ranks.back()),
+                               200 / static_cast<double>(of->members + 1))
+                 : "",
+           whole ? fmt::format("{:.2f}", of->correlation) : ""});
+    }
+  }
+  return table;
+}
+
 }  // namespace
 
 namespace {
@@ -400,6 +434,8 @@ std::vector<Table> tables(const Evaluation& evaluation) {
     result.push_back(summary_table(evaluation, split));
     for (const auto& [label, series] : first.labelled_physical_l2)
       result.push_back(field_table(evaluation, split, label));
+    if (Table table = verification_table(evaluation, split); !table.rows.empty())
+      result.push_back(std::move(table));
     for (const ParameterMetrics& parameter : first.by_parameter)
       result.push_back(parameter_table(evaluation, split, parameter));
   }

@@ -67,9 +67,10 @@ void check(const StagePlan& stage, const TrainingPlan& plan, const DataPlan& dat
   if (length > longest)
     table.fail("window",
                fmt::format("is {}, but a training trajectory has {} usable times", length, longest));
-  const std::size_t ahead = stage.loss == LossKind::rollout ? stage.rollout_steps : 1;
+  const bool rolls = stage.loss == LossKind::rollout || is_score(stage.loss);
+  const std::size_t ahead = rolls ? stage.rollout_steps : 1;
   if (length <= ahead)
-    table.fail(stage.loss == LossKind::rollout ? "rollout_steps" : "window",
+    table.fail(rolls ? "rollout_steps" : "window",
                fmt::format("a sequence of {} times has no room for {} step(s) ahead", length, ahead));
   if (std::lround(plan.history / data.closure_step()) + static_cast<long>(ahead) >= static_cast<long>(length))
     table.fail("history", fmt::format("is {}, which leaves nothing of a sequence of {} times to train on",
@@ -147,6 +148,27 @@ void read_open_size(const ConfigTable& table, NetworkPlan& plan) {
   }
 }
 
+/// Noise is learnt from scores, and from nothing else.
+void check_scores(const NetworkPlan& plan, const ConfigTable& table) {
+  if (plan.noise.channels == 0 && plan.noise.time > 0)
+    table.fail("noise_time", "is that of noise, and the network reads none: say noise_channels");
+  if (plan.noise.channels > 0 && plan.training.recipe == "auto")
+    table.fail("noise_channels", "recipe = \"auto\" is for deterministic networks; say recipe = \"fast\"");
+  if (plan.noise.channels > 0 && !plan.inputs.is_plain())
+    table.fail("noise_channels",
+               "a network that reads noise reads all resolved variables beside it, and nothing else; leave out "
+               "local and [models.inputs]");
+  for (const StagePlan& stage : plan.training.stages)
+    if (is_score(stage.loss) && plan.noise.channels == 0)
+      table.fail("", fmt::format("the loss \"{}\" scores a stochastic network: give it noise_channels",
+                                 to_string(stage.loss)));
+    else if (!is_score(stage.loss) && plan.noise.channels > 0)
+      table.fail("noise_channels",
+                 fmt::format("a network that reads noise is trained by the loss \"crps\" or "
+                             "\"energy\", not by \"{}\"",
+                             to_string(stage.loss)));
+}
+
 /// [a, b], or [[a, b], [c, d]] for two directions.
 std::vector<StencilRange> read_stencil(const ConfigTable& table) {
   if (!table.has("stencil")) return {{-1, 1}};
@@ -213,7 +235,8 @@ NetworkPlan read_network(const ConfigTable& experiment, const ConfigTable& table
   shape.kind = kind_is_open ? LayerKind::mamba : layer_kind_from(table.string("kind"));
   plan.inputs = read_inputs(table, data);
   const InputMap inputs = bind(plan.inputs, system, data, table);
-  shape.d_in = inputs.features();
+  noise_settings().read(table, plan.noise);
+  shape.d_in = inputs.features() + plan.noise.channels;
   shape.d_out = inputs.outputs();
   plan.training = read_plan(experiment, table, system, data);
   if (!kind_is_open) plan.training.given.insert("kind");
@@ -229,6 +252,7 @@ NetworkPlan read_network(const ConfigTable& experiment, const ConfigTable& table
   if (!has_states(shape.kind) && table.has("d_state"))
     table.fail("d_state", fmt::format("is a size that a {} does not have", to_string(shape.kind)));
   validate(shape);
+  check_scores(plan, table);
   for (const StagePlan& stage : plan.training.stages)
     if (stage.sites > inputs.sites())
       table.fail("", fmt::format("sites = {} in [training], but {}", stage.sites,

@@ -5,7 +5,7 @@ namespace mac {
 namespace {
 
 // The names of the choices, in the order of their enums.
-const std::vector<std::string> losses{"closure", "step", "rollout"};
+const std::vector<std::string> losses{"closure", "step", "rollout", "crps", "energy"};
 const std::vector<std::string> rollout_forms{"sequence", "autoregressive"};
 const std::vector<std::string> scalings{"max_abs", "mean_std", "per_mode"};
 const std::vector<std::string> weightings{"none", "effect", "relative"};
@@ -122,14 +122,19 @@ const SettingTable<StagePlan>& stage_settings() {
     SettingTable<Plan> t;
     t.choice("loss", &Plan::loss, losses,
              "what is compared with the data: the predicted closure, or the resolved variables one or "
-             "`rollout_steps` coupled steps on, differentiated through the RK4 step");
-    t.integer("rollout_steps", &Plan::rollout_steps, {1}, "coupled steps of the loss `rollout`");
+             "`rollout_steps` coupled steps on, differentiated through the RK4 step; of a network with "
+             "`noise_channels` the distribution of the latter: the almost fair CRPS of each variable, or the "
+             "energy score of all");
+    t.integer("rollout_steps", &Plan::rollout_steps, {1},
+              "coupled steps of the losses `rollout`, `crps`, `energy`");
     t.choice("rollout_form", &Plan::rollout_form, rollout_forms,
              "what the network reads after s steps: the sequence of all s-step predictions (the paper's), or "
              "each start goes on from its own memory");
     t.choice("loss_weights", &Plan::loss_weights, weightings,
              "how errors count: all the same, by a component's effect on its variable, or relative as in the "
              "tables");
+    t.integer("members", &Plan::members, {2, 1024}, "runs that `crps` and `energy` compare with the data",
+              if_changed);
     t.choice("optimiser", &Plan::optimiser, optimisers,
              "PyTorch's AdamW; Adam's step in the eigenbases of the gradients' covariances; or quasi-Newton "
              "steps with a line search on one batch, drawn once for the stage");
@@ -152,7 +157,8 @@ const SettingTable<StagePlan>& stage_settings() {
            "random translations, reflections or cyclic shifts, as the system declares them");
     t.integer("window", &Plan::window, {0}, "times of the sequences cut from a trajectory; 0: all of it");
     t.integer("sites", &Plan::sites, {0},
-              "sites of a local network whose closures a sample of the loss `closure` has, drawn anew each step; 0: all",
+              "sites of a local network whose closures a sample of the loss `closure` has, drawn anew each "
+              "step; 0: all",
               if_changed);
     t.number("horizon", &Plan::horizon, non_negative, "only times up to here are used; 0: all");
     return t;
@@ -165,6 +171,18 @@ const SettingTable<NetworkShape>& size_settings(LayerKind kind) {
   static const SettingTable<NetworkShape> with_states = frame_sizes().integer(
       "d_state", &NetworkShape::d_state, {1, 1024}, "states of each channel of a Mamba block", required);
   return has_states(kind) ? with_states : frame;
+}
+
+const SettingTable<NoiseInputs>& noise_settings() {
+  static const SettingTable<NoiseInputs> table = [] {
+    SettingTable<NoiseInputs> t;
+    t.integer("noise_channels", &NoiseInputs::channels, {0, 1024},
+              "random numbers that the network reads at every step: a stochastic closure; 0: none");
+    t.number("noise_time", &NoiseInputs::time, non_negative,
+             "time over which they are correlated; 0: new ones at every step");
+    return t;
+  }();
+  return table;
 }
 
 std::vector<std::string> recipe_names() { return {"paper", "fast", "auto"}; }

@@ -11,6 +11,7 @@ const SettingTable<TrainingPlan>& training_settings();
 const SettingTable<StagePlan>&
 stage_settings();  // in [training] for all stages, in [[training.stages]] for one
 const SettingTable<NetworkShape>& size_settings(LayerKind kind);
+const SettingTable<NoiseInputs>& noise_settings();
 
 /// A plan before its stages are known: `stage` is what they start from.
 struct Draft {

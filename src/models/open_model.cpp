@@ -23,11 +23,15 @@ std::unique_ptr<ClosureModel> open_network(const ModelRequest& request, const Da
   if (const auto own = model.provenance.find("name"); name.empty() && own != model.provenance.end())
     name = own->second;
   if (name.empty()) name = std::filesystem::path(request.model).stem().string();
+  if (request.on_device && model.noise.channels > 0)
+    throw UsageError("{}: is stochastic, and stochastic closures run on the CPU: use --device cpu",
+                     request.model);
   if (!request.on_device)
     return make_network_closure(model, name, held, request.precision, data.experiment().system);
   if (!model.inputs.is_plain())
     throw UsageError(
-        "{}: reads other inputs than all resolved variables ({}), which a CUDA device cannot yet: use --device cpu",
+        "{}: reads other inputs than all resolved variables ({}), which a CUDA device cannot yet: use "
+        "--device cpu",
         request.model, fmt::join(model.input_names, " "));
   if (request.precision.value_or(model.precision()) == Precision::float64)
     throw UsageError(
@@ -57,9 +61,9 @@ void check_fits(const std::string& path, const Model& model, const Experiment& e
     throw UsageError("{}: reads the variables {}, but the data have {}", path,
                      fmt::join(model.input_names, " "), fmt::join(system.resolved_names(), " "));
   const InputMap inputs = bind(path, model, experiment);
-  if (model.shape.d_in != inputs.features() || model.shape.d_out != inputs.outputs())
+  if (model.input_size() != inputs.features() || model.shape.d_out != inputs.outputs())
     throw UsageError("{}: maps {} variables to {} closure components, but {} has {} and {}", path,
-                     model.shape.d_in, model.shape.d_out, source, inputs.features(), inputs.outputs());
+                     model.input_size(), model.shape.d_out, source, inputs.features(), inputs.outputs());
   if (model.inputs.is_plain() && !model.closure_targets.empty() && !system.closure_targets().empty() &&
       !std::ranges::equal(model.closure_targets, system.closure_targets()))
     throw UsageError("{}: adds its closure to the equations {}, but {} to {}", path,

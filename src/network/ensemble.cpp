@@ -2,6 +2,7 @@
 
 #include <mac/ensemble.hpp>
 #include <mac/error.hpp>
+#include <span>
 
 #include "network/renormalise.hpp"
 
@@ -25,6 +26,8 @@ void check_fits(const Model& first, const std::string& first_name, const Model& 
   };
   same("system", other.system, first.system);
   same("set of variables", other.input_names, first.input_names);
+  if (other.noise.channels > 0)
+    throw UsageError("{}: is stochastic: its members are runs with other noise, mac rollout --members", name);
   same("set of inputs", other.inputs, first.inputs);
   same("set of equations", find_closure_targets(other), find_closure_targets(first));
   same("closure step", other.closure_step, first.closure_step);
@@ -34,6 +37,28 @@ void check_fits(const Model& first, const std::string& first_name, const Model& 
 }
 
 }  // namespace
+
+namespace {
+
+/// The last layer times a factor.
+void scale_output(const ParameterLayout& layout, double factor, std::span<double> parameters) {
+  for (const char* tensor : {"output_proj.2.weight", "output_proj.2.bias"}) {
+    const TensorSpec& spec = layout.at(tensor);
+    for (std::size_t i = 0; i < spec.size; ++i) parameters[spec.offset + i] *= factor;
+  }
+}
+
+}  // namespace
+
+Model member_of(const Model& ensemble, std::size_t m) {
+  Model one = ensemble;
+  one.shape = ensemble.shape.member();
+  const ParameterLayout layout(one.shape);
+  const auto first = ensemble.parameters.begin() + static_cast<std::ptrdiff_t>(m * layout.size());
+  one.parameters.assign(first, first + static_cast<std::ptrdiff_t>(layout.size()));
+  scale_output(layout, static_cast<double>(ensemble.shape.members), one.parameters);
+  return one;
+}
 
 Model make_ensemble(const std::vector<Model>& networks, const std::vector<std::string>& names) {
   if (networks.size() < 2) throw UsageError("an ensemble has at least two networks");
@@ -46,10 +71,7 @@ Model make_ensemble(const std::vector<Model>& networks, const std::vector<std::s
   for (std::size_t m = 0; m < networks.size(); ++m) {
     check_fits(networks.front(), names.front(), networks[m], names[m]);
     std::vector<double> parameters = parameters_for(networks[m], ensemble.normalisation);
-    for (const char* tensor : {"output_proj.2.weight", "output_proj.2.bias"}) {
-      const TensorSpec& spec = layout.at(tensor);
-      for (std::size_t i = 0; i < spec.size; ++i) parameters[spec.offset + i] *= share;
-    }
+    scale_output(layout, share, parameters);
     ensemble.parameters.insert(ensemble.parameters.end(), parameters.begin(), parameters.end());
     if (networks[m].dtype == Dtype::f64) ensemble.dtype = Dtype::f64;
   }

@@ -89,9 +89,10 @@ std::vector<double> read_parameters(const Safetensors& file, const ParameterLayo
 
 }  // namespace
 
-Normalisation Normalisation::identity(const NetworkShape& shape) {
-  return {std::vector<double>(shape.d_in, 0), std::vector<double>(shape.d_in, 1),
-          std::vector<double>(shape.d_out, 0), std::vector<double>(shape.d_out, 1)};
+Normalisation Normalisation::identity(const NetworkShape& shape, const NoiseInputs& noise) {
+  const std::size_t inputs = shape.d_in - noise.channels;
+  return {std::vector<double>(inputs, 0), std::vector<double>(inputs, 1), std::vector<double>(shape.d_out, 0),
+          std::vector<double>(shape.d_out, 1)};
 }
 
 Model model_from(const Safetensors& file) {
@@ -120,7 +121,7 @@ std::vector<std::size_t> find_closure_targets(const Model& model) {
         named.push_back(i);
   }
   if (named.size() == model.shape.d_out) return named;
-  return model.shape.d_out == model.shape.d_in ? in_order : std::vector<std::size_t>{};
+  return model.shape.d_out == model.input_size() ? in_order : std::vector<std::size_t>{};
 }
 
 void save_model(const Model& model, const std::filesystem::path& path) {

@@ -62,7 +62,8 @@ class MetadataReader {
 
   /// As many as there are.
   std::vector<std::string> all_strings(const std::string& key) {
-    const auto array = list(key, std::nullopt, "strings", [](const Json& value) { return value.is_string(); });
+    const auto array =
+        list(key, std::nullopt, "strings", [](const Json& value) { return value.is_string(); });
     return array ? array->get<std::vector<std::string>>() : std::vector<std::string>{};
   }
   std::vector<int> all_integers(const std::string& key) {
@@ -133,14 +134,16 @@ std::vector<std::pair<const char*, std::string>> shape_entries(const NetworkShap
 }
 
 /// All four arrays, or none.
-Normalisation read_normalisation(MetadataReader& reader, const NetworkShape& shape) {
-  const auto input_mean = reader.numbers("input_mean", shape.d_in);
-  const auto input_scale = reader.numbers("input_scale", shape.d_in);
+Normalisation read_normalisation(MetadataReader& reader, const NetworkShape& shape,
+                                 const NoiseInputs& noise) {
+  const std::size_t inputs = shape.d_in - noise.channels;
+  const auto input_mean = reader.numbers("input_mean", inputs);
+  const auto input_scale = reader.numbers("input_scale", inputs);
   const auto output_mean = reader.numbers("output_mean", shape.d_out);
   const auto output_scale = reader.numbers("output_scale", shape.d_out);
   const int present =
       input_mean.has_value() + input_scale.has_value() + output_mean.has_value() + output_scale.has_value();
-  if (present == 0) return Normalisation::identity(shape);
+  if (present == 0) return Normalisation::identity(shape, noise);
   for (const auto& [key, values] : {std::pair{"input_mean", &input_mean},
                                     {"input_scale", &input_scale},
                                     {"output_mean", &output_mean},
@@ -153,13 +156,14 @@ Normalisation read_normalisation(MetadataReader& reader, const NetworkShape& sha
 }
 
 /// The bounds all together, or none; average and covariance both, or none.
-std::optional<TrainingRange> read_range(MetadataReader& reader, const NetworkShape& shape) {
-  const auto input_low = reader.numbers("input_low", shape.d_in),
-             input_high = reader.numbers("input_high", shape.d_in),
+std::optional<TrainingRange> read_range(MetadataReader& reader, const NetworkShape& shape,
+                                        std::size_t inputs) {
+  const auto input_low = reader.numbers("input_low", inputs),
+             input_high = reader.numbers("input_high", inputs),
              output_low = reader.numbers("output_low", shape.d_out),
              output_high = reader.numbers("output_high", shape.d_out),
-             average = reader.numbers("input_average", shape.d_in),
-             covariance = reader.numbers("input_covariance", shape.d_in * shape.d_in);
+             average = reader.numbers("input_average", inputs),
+             covariance = reader.numbers("input_covariance", inputs * inputs);
   if (!input_low && !input_high && !output_low && !output_high) return std::nullopt;
   for (const auto& [key, values] : {std::pair{"input_low", &input_low},
                                     {"input_high", &input_high},
@@ -183,6 +187,18 @@ std::optional<TrainingRange> read_range(MetadataReader& reader, const NetworkSha
                        covariance.value_or(std::vector<double>{})};
 }
 
+NoiseInputs read_noise(MetadataReader& reader, const NetworkShape& shape) {
+  NoiseInputs noise;
+  const auto channels = reader.positive_number("noise_channels");
+  noise.time = reader.positive_number("noise_time").value_or(0);
+  if (!channels) return noise;
+  if (*channels != std::floor(*channels) || *channels >= static_cast<double>(shape.d_in))
+    reader.fail("noise_channels",
+                fmt::format("is {}: expected a whole number below the {} inputs", *channels, shape.d_in));
+  noise.channels = static_cast<std::size_t>(*channels);
+  return noise;
+}
+
 std::optional<HeldClosure> read_held(MetadataReader& reader) {
   const auto hold = reader.text("hold"), target = reader.text("target");
   if (!hold && !target) return std::nullopt;
@@ -201,14 +217,17 @@ std::optional<HeldClosure> read_held(MetadataReader& reader) {
 }
 
 NetworkInputs read_inputs(MetadataReader& reader, const NetworkShape& shape) {
-  NetworkInputs inputs{reader.all_strings("state_inputs"), reader.all_strings("given_inputs"),
-                       reader.all_strings("local_of"), {}};
+  NetworkInputs inputs{reader.all_strings("state_inputs"),
+                       reader.all_strings("given_inputs"),
+                       reader.all_strings("local_of"),
+                       {}};
   const std::vector<int> ends = reader.all_integers("local_stencil");
   if (ends.size() % 2 != 0 || ends.empty() == inputs.is_local())
     reader.fail("local_stencil", "is not the stencil of local_of: expected from and to of each direction");
   for (std::size_t k = 0; k < ends.size(); k += 2) inputs.stencil.push_back({ends[k], ends[k + 1]});
   if (inputs.state.size() + inputs.given.size() > shape.d_in)
-    reader.fail("state_inputs", fmt::format("and given_inputs are more than the network's {} inputs", shape.d_in));
+    reader.fail("state_inputs",
+                fmt::format("and given_inputs are more than the network's {} inputs", shape.d_in));
   return inputs;
 }
 
@@ -221,15 +240,18 @@ void read_metadata(const Safetensors& file, Model& model) {
                 fmt::format("is '{}', this program reads '{}'; was it written by a newer one?", *found,
                             format_version));
   for (const auto& [key, value] : shape_entries(model.shape)) reader.expect(key, value);
-  model.normalisation = read_normalisation(reader, model.shape);
+  model.noise = read_noise(reader, model.shape);
+  model.normalisation = read_normalisation(reader, model.shape, model.noise);
   model.system = reader.text("system").value_or("");
-  model.input_names = reader.strings("input_names", model.shape.d_in).value_or(std::vector<std::string>{});
+  model.input_names = reader.strings("input_names", model.input_size()).value_or(std::vector<std::string>{});
   model.output_names = reader.strings("output_names", model.shape.d_out).value_or(std::vector<std::string>{});
   model.inputs = read_inputs(reader, model.shape);
-  model.closure_targets = reader.indices("closure_targets", model.shape.d_out, model.shape.d_in)
+  model.closure_targets = reader.indices("closure_targets", model.shape.d_out, model.input_size())
                               .value_or(std::vector<std::size_t>{});
-  model.training_range = read_range(reader, model.shape);
+  model.training_range = read_range(reader, model.shape, model.input_size());
   model.closure_step = reader.positive_number("closure_step");
+  if (model.noise.channels > 0 && !model.closure_step)
+    reader.fail("closure_step", "is missing, and noise has a time");
   model.held = read_held(reader);
   model.recipe = reader.text("recipe").value_or("");
   model.program = reader.text("program").value_or("");
@@ -273,6 +295,10 @@ void write_metadata(const Model& model, SafetensorsWriter& writer) {
       writer.set_metadata("input_average", Json(range->input_average).dump());
       writer.set_metadata("input_covariance", Json(range->input_covariance).dump());
     }
+  }
+  if (model.noise.channels > 0) {
+    writer.set_metadata("noise_channels", std::to_string(model.noise.channels));
+    if (model.noise.time > 0) writer.set_metadata("noise_time", fmt::format("{}", model.noise.time));
   }
   if (model.closure_step) writer.set_metadata("closure_step", fmt::format("{}", *model.closure_step));
   if (model.held) {

@@ -11,7 +11,7 @@ std::vector<double> parameters_for(const Model& model, const Normalisation& othe
   const std::size_t d_in = model.shape.d_in, d_out = model.shape.d_out, d = model.shape.d_model;
   double *const W = tensor("input_proj.weight"), *const b = tensor("input_proj.bias");  // (d, d_in), (d)
   for (std::size_t i = 0; i < d; ++i)
-    for (std::size_t j = 0; j < d_in; ++j) {
+    for (std::size_t j = 0; j < model.input_size(); ++j) {
       double& w = W[i * d_in + j];
       b[i] += w * (other.input_mean[j] - own.input_mean[j]) / own.input_scale[j];
       w *= other.input_scale[j] / own.input_scale[j];

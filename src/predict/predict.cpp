@@ -39,6 +39,8 @@ class Predictor::Typed final : public Impl {
         parameters_(parameters_as<T>(model)),
         threads_(thread_count(options.threads)),
         times_(options.mode == ModeChoice::step ? 1 : times_per_piece) {
+    if (model.noise.channels > 0)
+      throw UsageError("the network is stochastic: what it predicts depends on noise; mac rollout runs it");
     if (options.engine == EngineChoice::cpu && options.mode == ModeChoice::step)
       step_ = std::make_unique<StepEngine<T>>(shape_, parameters_);
     else

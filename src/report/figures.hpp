@@ -49,6 +49,9 @@ std::vector<Figure> series_figures(const Evaluation& evaluation);
 /// Distributions, autocorrelation and power spectrum of long runs, where there are statistics.
 std::vector<Figure> statistics_figures(const Evaluation& evaluation);
 
+/// CRPS, error and spread over lead times, rank histograms and reliability, where rollouts have several members.
+std::vector<Figure> verification_figures(const Evaluation& evaluation);
+
 /// Error against each parameter that varies, inside and outside of its range in the training data.
 std::vector<Figure> parameter_figures(const Evaluation& evaluation);
 

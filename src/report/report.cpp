@@ -15,6 +15,7 @@
 #include "report/gnuplot.hpp"
 #include "report/html.hpp"
 #include "report/run_folder.hpp"
+#include "report/search_table.hpp"
 #include "report/summary.hpp"
 #include "report/training_summary.hpp"
 
@@ -33,6 +34,7 @@ const std::map<std::string, std::string, std::less<>> system_titles{
     {"burgers", "Viscous Burgers' equation"},
     {"kdv", "Korteweg–de Vries equation"},
     {"ks", "Kuramoto–Sivashinsky equation"},
+    {"ks_cells", "Kuramoto–Sivashinsky equation in cells"},
     {"lorenz96", "Two-scale Lorenz '96 system"},
     {"power_grid", "3-bus power grid"}};
 
@@ -129,6 +131,11 @@ Section what_was_run(const Source& source) {
 
   std::string body = html_facts(facts);
   if (!source.models.empty()) body += html_table(models_table(source.models));
+  for (const TrainedModel& trained : source.models)
+    if (auto tried = search_table(trained.model)) {
+      tried->title = fmt::format("{}: {}", trained.file, tried->title);
+      body += html_table(*tried);
+    }
   std::set<std::string> told;
   for (const TrainedModel& trained : source.models) {
     const std::string plan = value_of(trained.model, "training");
@@ -175,7 +182,8 @@ std::vector<NamedResponse> memory_responses(const Source& source, int threads) {
   options.allow_other_parameters = true;  // whoever made the run allowed them
   if (!source.data->has(options.split)) return responses;
   for (const TrainedModel& trained : source.models)
-    if (std::ranges::find(responses, trained.name, &NamedResponse::model) == responses.end())
+    if (trained.model.noise.channels == 0 &&
+        std::ranges::find(responses, trained.name, &NamedResponse::model) == responses.end())
       responses.push_back({trained.name, memory_response(trained.model, *source.data, options)});
   // The panels are closure components: a network of other ones (a local one beside one of the whole state) has none.
   std::erase_if(responses, [&](const NamedResponse& named) {
@@ -236,6 +244,7 @@ Evaluation write_report(Source source, const std::string& output, const ReportOp
   const Evaluation& evaluation = source.evaluation;
   for (Figure& figure : series_figures(evaluation)) figures.push_back(std::move(figure));
   for (Figure& figure : statistics_figures(evaluation)) figures.push_back(std::move(figure));
+  for (Figure& figure : verification_figures(evaluation)) figures.push_back(std::move(figure));
   for (Figure& figure : parameter_figures(evaluation)) figures.push_back(std::move(figure));
   const auto add = [&](std::optional<Figure> figure) {
     if (figure) figures.push_back(std::move(*figure));
@@ -274,7 +283,8 @@ void draw_series(const Evaluation& evaluation, const std::string& folder) {
   namespace fs = std::filesystem;
   make_folder(folder);
   for (const auto& figures : {report::series_figures(evaluation), report::statistics_figures(evaluation),
-                              report::parameter_figures(evaluation)})
+                              report::parameter_figures(evaluation),
+                              report::verification_figures(evaluation)})
     for (const report::Figure& figure : figures)
       write_file_atomically(fs::path(folder) / (figure.name + ".svg"), report::draw(figure).whole_svg);
 }

@@ -1,5 +1,6 @@
 // A trained network as a closure: the step engine in tandem with the reduced equations.
 #include <algorithm>
+#include <mac/ensemble.hpp>
 #include <mac/error.hpp>
 #include <mac/held_rk4.hpp>
 #include <mac/model.hpp>
@@ -9,25 +10,40 @@
 
 #include "coupling/network_columns.hpp"
 #include "data/given_series.hpp"
+#include "rollout/group.hpp"
 
 namespace mac {
 
 namespace {
 
 template <class T>
-class NetworkGroup final : public ClosureGroup {
+class NetworkGroup final : public ClosureGroup, public PredictsStages {
  public:
+  /// Trajectories `first` and on of the split; `member` says whose noise they read.
   NetworkGroup(const StepEngine<T>& engine, const Normalisers& normalisers, InputMap inputs,
-               const DataSplit& split, std::size_t first, std::size_t count, bool stages)
+               const DataSplit& split, std::size_t first, std::size_t count, bool stages, RedNoise noise,
+               const MemberPlan& member)
       : inputs_(std::move(inputs)),
         d_(split.resolved_size()),
         given_(split, first, inputs_.given_size() > 0 ? count : 0),
         network_(engine, normalisers, inputs_, count),
         memory_(network_.columns() * engine.state_size()),
-        before_(stages ? memory_.size() : 0) {}
+        before_(stages ? memory_.size() : 0),
+        noise_(std::move(noise)),
+        first_(first),
+        member_(member),
+        closure_(stages ? count * split.closure_size() : 0) {}
 
   void predict(std::size_t n, const double* y, double* closure) override {
     std::copy_n(memory_.begin(), before_.size(), before_.begin());
+    if (noise_.channels() > 0 && member_.noise) {
+      for (std::size_t i = 0; i < network_.trajectories(); ++i)
+        noise_.advance(i,
+                       {member_.seed, static_cast<std::uint32_t>(first_ + i),
+                        static_cast<std::uint32_t>(member_.member)},
+                       n);
+      network_.set_noise(noise_.values());
+    }
     network_.predict(y, d_, given_.at(n), closure, memory_.data());
     step_ = n;
   }
@@ -39,23 +55,35 @@ class NetworkGroup final : public ClosureGroup {
       ClosureGroup::advance(n, step, y);
   }
 
-  // A trajectory's recurrent state, and for a step by stages the one before it.
+  const double* predict_stage(const double* y) override {
+    scratch_ = before_;
+    network_.predict(y, d_, given_.at(step_), closure_.data(), scratch_.data());
+    return closure_.data();
+  }
+
+  // A trajectory's recurrent state, for a step by stages the one before it, and the noise that was read last.
   std::optional<std::size_t> memory_size() const override {
-    return (memory_.size() + before_.size()) / network_.trajectories();
+    return (memory_.size() + before_.size()) / network_.trajectories() + noise_.channels();
   }
   void save_memory(double* memory) const override {
-    for (std::size_t i = 0; i < network_.trajectories(); ++i)
+    for (std::size_t i = 0; i < network_.trajectories(); ++i) {
       for (const std::vector<T>* states : {&memory_, &before_}) {
         const std::size_t size = states->size() / network_.trajectories();
         memory = std::copy_n(states->begin() + static_cast<std::ptrdiff_t>(i * size), size, memory);
       }
+      memory = std::copy_n(noise_.of(i), noise_.channels(), memory);
+    }
   }
   void restore_memory(const double* memory) override {
-    for (std::size_t i = 0; i < network_.trajectories(); ++i)
+    for (std::size_t i = 0; i < network_.trajectories(); ++i) {
       for (std::vector<T>* states : {&memory_, &before_}) {
         const std::size_t size = states->size() / network_.trajectories();
         for (std::size_t k = 0; k < size; ++k) (*states)[i * size + k] = static_cast<T>(*memory++);
       }
+      std::copy_n(memory, noise_.channels(), noise_.of(i));
+      memory += noise_.channels();
+    }
+    network_.set_noise(noise_.values());  // for the stages of the step that follows
   }
 
  private:
@@ -64,7 +92,6 @@ class NetworkGroup final : public ClosureGroup {
   void advance_by_stages(const GroupStep& step, double* y) {
     const std::size_t d = step.system.resolved_size(), c = step.system.closure_size();
     room_.resize(step.count * d);
-    closure_.resize(step.count * c);
     held_rk4::step(
         {step.count, d, c, step.system.closure_targets().data()}, step.dt, room_,
         [&](std::size_t, const double* at, double* rate) {
@@ -73,9 +100,7 @@ class NetworkGroup final : public ClosureGroup {
         },
         [&](std::size_t i, const double* at) -> held_rk4::StageClosure {
           if (i == 0) return {step.closure, nullptr, 0};
-          scratch_ = before_;
-          network_.predict(at, d, given_.at(step_), closure_.data(), scratch_.data());
-          return {closure_.data(), nullptr, 0};
+          return {predict_stage(at), nullptr, 0};
         },
         y);
   }
@@ -85,6 +110,9 @@ class NetworkGroup final : public ClosureGroup {
   GivenSeries given_;
   NetworkTrajectories<T> network_;
   std::vector<T> memory_, before_, scratch_;  // recurrent states now, before the current step, of a stage
+  RedNoise noise_;
+  std::size_t first_;
+  MemberPlan member_;
   held_rk4::StageArrays room_;
   std::vector<double> closure_;
 };
@@ -98,24 +126,41 @@ class NetworkClosure final : public ClosureModel {
         inputs_(model.inputs),
         system_(std::move(system)),
         normalisers_(model.normalisation),
-        engine_(model.shape, parameters_as<T>(model)) {}
+        noise_(model.noise),
+        step_(model.closure_step.value_or(0)),
+        engine_(model.shape, parameters_as<T>(model)) {
+    for (std::size_t m = 0; m < model.shape.members && model.shape.members > 1; ++m) {
+      const Model one = member_of(model, m);
+      apart_.emplace_back(one.shape, parameters_as<T>(one));
+    }
+  }
 
   std::string name() const override { return name_; }
   HeldClosure held() const override { return held_; }
   std::optional<Precision> precision() const override { return precision_of<T>; }
+  std::size_t most_members() const override {
+    return noise_.channels > 0 ? most_stochastic_members : std::max<std::size_t>(1, apart_.size());
+  }
   std::unique_ptr<ClosureGroup> start(const DataSplit& split, std::size_t first,
                                       std::size_t count) const override {
-    return std::make_unique<NetworkGroup<T>>(engine_, normalisers_, map_for(split), split, first, count,
-                                             held_.hold == Hold::stage);
+    return start_member(split, first, count, {});
+  }
+  std::unique_ptr<ClosureGroup> start_member(const DataSplit& split, std::size_t first, std::size_t count,
+                                             const MemberPlan& member) const override {
+    const bool apart = member.apart && noise_.channels == 0;
+    return std::make_unique<NetworkGroup<T>>(apart ? apart_.at(member.member) : engine_, normalisers_,
+                                             map_for(split), split, first, count, held_.hold == Hold::stage,
+                                             RedNoise(noise_, step_, count), member);
   }
 
  private:
   InputMap map_for(const DataSplit& split) const {
     InputMap map = inputs_.is_plain() ? InputMap::plain(split.resolved_size(), split.closure_size())
                                       : InputMap(inputs_, *system_, split.input_names());
-    if (map.features() != engine_.shape().d_in || map.outputs() != engine_.shape().d_out)
+    const std::size_t inputs = normalisers_.input.size();
+    if (map.features() != inputs || map.outputs() != engine_.shape().d_out)
       throw UsageError("{}: the network maps {} variables to {} closure components, the data have {} and {}",
-                       name_, engine_.shape().d_in, engine_.shape().d_out, map.features(), map.outputs());
+                       name_, inputs, engine_.shape().d_out, map.features(), map.outputs());
     return map;
   }
 
@@ -124,7 +169,10 @@ class NetworkClosure final : public ClosureModel {
   NetworkInputs inputs_;
   std::shared_ptr<const System> system_;
   Normalisers normalisers_;
+  NoiseInputs noise_;
+  double step_;
   StepEngine<T> engine_;
+  std::vector<StepEngine<T>> apart_;  // the networks of an ensemble, each by itself
 };
 
 }  // namespace

@@ -5,15 +5,15 @@
 #include <mac/error.hpp>
 #include <mac/progress.hpp>
 #include <mac/rollout.hpp>
+#include <mac/step_stability.hpp>
 #include <optional>
 
+#include "coupling/coupled_columns.hpp"
 #include "data/provenance.hpp"
 #include "data/relative_l2.hpp"
-#include "io/atomic_file.hpp"
-#include "io/hdf5.hpp"
+#include "io/hdf5_output.hpp"
 #include "io/input_file.hpp"
-#include "io/output_lock.hpp"
-#include "parallel/in_order.hpp"
+#include "parallel/ranks_in_order.hpp"
 #include "parallel/thread_count.hpp"
 #include "rollout/rollout_file.hpp"
 
@@ -33,12 +33,25 @@ bool sound(const double* values, std::size_t count) {
 struct SplitTask {
   DataSplit split;
   std::size_t trajectories;               // the first so many of the split
-  double dt;                              // the closure step
+  ReducedStep dt;                         // the closure step
   std::vector<double> time;               // of the rollout
   std::size_t first_in_data = 0;          // index of time[0] in the data
   std::size_t history = 0;                // the model is given the truth up to and including this index
   const RolloutSplit* earlier = nullptr;  // the rollout that this one continues
+  std::size_t members = 1;                // runs from each state
+  MemberPlan member = {};                 // what they have in common
 };
+
+/// A step in substeps or by ETDRK4.
+void advance_columns(CoupledColumns& columns, ClosureGroup& group, const GroupStep& step, double* y) {
+  auto* const stages = dynamic_cast<PredictsStages*>(&group);
+  if (step.held.hold == Hold::stage && stages)  // the first stage is the prediction at y itself
+    columns.step_by_stages(
+        [&](double fraction, const double* at) { return fraction == 0 ? step.closure : stages->predict_stage(at); },
+        y);
+  else
+    columns.step(step.closure, step.previous, y);
+}
 
 /// The rollout of the paper's sec_framework: predict C_n from y_n, advance eq. (3), eq_rom2, by one step,
 /// repeat.
@@ -54,6 +67,9 @@ GroupResult roll_group(ClosureGroup& group, const GroupTask& task, GroupStart st
   std::vector<double> closure = continued ? std::move(start.closure) : std::vector<double>(count * c);
   std::vector<double> previous = continued ? std::move(start.previous) : std::vector<double>(count * c);
   if (continued) group.restore_memory(start.memory.data());
+  std::optional<CoupledColumns> columns;
+  if (!dt.is_one_rk4_step() && !dynamic_cast<const HasIntegrator*>(&group))
+    columns.emplace(system, dt, held, count, systems);
 
   for (std::size_t n = 0; n < times; ++n) {
     const auto began = std::chrono::steady_clock::now();
@@ -73,9 +89,11 @@ GroupResult roll_group(ClosureGroup& group, const GroupTask& task, GroupStart st
       std::copy_n(now, c, out.closure.data() + (i * times + n) * c);
     }
     if (n + 1 < times) {
-      group.advance(step,
-                    {system, dt, held, count, closure.data(), step > 0 ? previous.data() : nullptr, systems},
-                    y.data());
+      const GroupStep now{system, dt, held, count, closure.data(), step > 0 ? previous.data() : nullptr, systems};
+      if (columns)
+        advance_columns(*columns, group, now, y.data());
+      else
+        group.advance(step, now, y.data());
       if (n + 1 <= history)  // still reading the true past
         for (std::size_t i = 0; i < count; ++i)
           std::copy_n(start.truth.data() + (i * (history + 1) + n + 1) * d, d, y.data() + i * d);
@@ -92,7 +110,8 @@ GroupResult roll_group(ClosureGroup& group, const GroupTask& task, GroupStart st
   return out;
 }
 
-GroupStart start_group(const SplitTask& task, std::size_t first, std::size_t count) {
+/// Of member m of each trajectory.
+GroupStart start_group(const SplitTask& task, std::size_t first, std::size_t count, std::size_t m) {
   const DataSplit& split = task.split;
   const std::size_t d = split.resolved_size(), c = split.closure_size();
   GroupStart start;
@@ -108,27 +127,60 @@ GroupStart start_group(const SplitTask& task, std::size_t first, std::size_t cou
     return start;
   }
   const RolloutSplit& earlier = *task.earlier;
-  const std::size_t times = earlier.time.size(), memory = *earlier.memory_size;
-  const auto rows = [&](const std::vector<double>& values, std::size_t width, std::size_t row) {
+  const std::size_t times = earlier.time.size(), memory = *earlier.memory_size, members = task.members;
+  const bool several = members > 1;
+  // Rows of each of its trajectories (trajectory, member), `per` of them each.
+  const auto rows = [&](const std::vector<double>& values, std::size_t width, std::size_t per,
+                        std::size_t row) {
     std::vector<double> out;
     for (std::size_t i = first; i < first + count; ++i) {
-      const auto at = values.begin() + static_cast<std::ptrdiff_t>((i * times + row) * width);
+      const auto at = values.begin() + static_cast<std::ptrdiff_t>(((i * members + m) * per + row) * width);
       out.insert(out.end(), at, at + static_cast<std::ptrdiff_t>(width));
     }
     return out;
   };
-  start.y = rows(earlier.resolved, d, times - 1);
-  start.closure = rows(earlier.closure, c, times - 1);
-  start.previous = rows(earlier.closure, c, times - 2);
-  const auto at = [&](std::size_t i, std::size_t width) { return static_cast<std::ptrdiff_t>(i * width); };
-  start.memory.assign(earlier.memory.begin() + at(first, memory),
-                      earlier.memory.begin() + at(first + count, memory));
-  start.blow_up_time.assign(earlier.blow_up_time.begin() + at(first, 1),
-                            earlier.blow_up_time.begin() + at(first + count, 1));
+  const auto& closures = several ? earlier.members.closure : earlier.closure;
+  start.y = rows(several ? earlier.members.resolved : earlier.resolved, d, times, times - 1);
+  start.closure = rows(closures, c, times, times - 1);
+  start.previous = rows(closures, c, times, times - 2);
+  start.memory = rows(several ? earlier.members.memory : earlier.memory, memory, 1, 0);
+  start.blow_up_time = rows(several ? earlier.members.blow_up_time : earlier.blow_up_time, 1, 1, 0);
   return start;
 }
 
-/// take(first, count, result) gets every group, in order.
+/// The mean of the members' runs, lost where one of them is; `members` keeps each, (count, members, ...).
+GroupResult mean_of(const std::vector<GroupResult>& runs, std::size_t count) {
+  GroupResult mean = runs.front();
+  const std::size_t members = runs.size();
+  const double share = 1 / static_cast<double>(members);
+  const auto average = [&](std::vector<double> GroupResult::*of) {
+    std::vector<double>& values = mean.*of;
+    for (std::size_t m = 1; m < members; ++m)
+      for (std::size_t k = 0; k < values.size(); ++k) values[k] += (runs[m].*of)[k];
+    for (double& value : values) value *= share;
+  };
+  average(&GroupResult::resolved);
+  average(&GroupResult::closure);
+  for (std::size_t i = 0; i < count; ++i)
+    for (const GroupResult& run : runs)
+      mean.blow_up_time[i] = std::fmin(mean.blow_up_time[i], run.blow_up_time[i]);
+  mean.memory.clear();
+  const auto gather = [&](std::vector<double> GroupResult::*of, std::vector<double>& to) {
+    const std::size_t width = (runs.front().*of).size() / count;
+    for (std::size_t i = 0; i < count; ++i)
+      for (const GroupResult& run : runs) {
+        const auto at = (run.*of).begin() + static_cast<std::ptrdiff_t>(i * width);
+        to.insert(to.end(), at, at + static_cast<std::ptrdiff_t>(width));
+      }
+  };
+  gather(&GroupResult::resolved, mean.members.resolved);
+  gather(&GroupResult::closure, mean.members.closure);
+  gather(&GroupResult::blow_up_time, mean.members.blow_up_time);
+  gather(&GroupResult::memory, mean.members.memory);
+  return mean;
+}
+
+/// take(first, count, result) gets every group, in order, on rank 0.
 template <class Take>
 void roll_split(const ClosureModel& model, const System& system, const SplitTask& task, int threads,
                 Progress& progress, const Take& take) {
@@ -136,16 +188,17 @@ void roll_split(const ClosureModel& model, const System& system, const SplitTask
   const std::vector<std::shared_ptr<const System>>& systems = task.split.systems();
   const auto at_once = model.rolls_at_once(task.time.size());
   if (at_once) threads = 1;
-  // Small enough that every thread has work; a model's results must not depend on the grouping.
-  const auto share = (n + static_cast<std::size_t>(threads) - 1) / static_cast<std::size_t>(threads);
+  // Small enough that every thread of every rank has work; a model's results must not depend on the grouping.
+  const std::size_t workers = static_cast<std::size_t>(threads) * ranks().size(),
+                    share = (n + workers - 1) / workers;
   const std::size_t size = std::clamp<std::size_t>(share, 1, at_once.value_or(group_size));
   const std::size_t groups = (n + size - 1) / size;
-  parallel_in_order(
+  const bool counts_all = ranks().size() > 1;  // steps of other ranks are counted when a group is done
+  Progress unseen("", 1, true);
+  ranks_in_order(
       groups, threads,
       [&](std::size_t, std::size_t g) {
         const std::size_t first = g * size, count = std::min(size, n - first);
-        GroupStart start = start_group(task, first, count);
-        const std::unique_ptr<ClosureGroup> group = model.start(task.split, first, at_once ? 1 : count);
         const GroupTask work{system,
                              model.held(),
                              task.dt,
@@ -155,21 +208,42 @@ void roll_split(const ClosureModel& model, const System& system, const SplitTask
                              task.earlier != nullptr,
                              count,
                              systems.empty() ? std::span(systems) : std::span(systems).subspan(first, count)};
-        if (!at_once) return roll_group(*group, work, std::move(start), progress);
-        GroupResult result = model.roll(work, std::move(start));
-        progress.advance(count * task.time.size());
-        return result;
+        if (at_once) {
+          GroupResult result = model.roll(work, start_group(task, first, count, 0));
+          if (!counts_all) progress.advance(count * task.time.size());
+          return result;
+        }
+        std::vector<GroupResult> runs;
+        for (std::size_t m = 0; m < task.members; ++m) {
+          MemberPlan member = task.member;
+          member.member = m;
+          const auto group = model.start_member(task.split, first, count, member);
+          runs.push_back(
+              roll_group(*group, work, start_group(task, first, count, m), counts_all ? unseen : progress));
+        }
+        return task.members > 1 ? mean_of(runs, count) : std::move(runs.front());
       },
       [&](std::size_t g, const GroupResult& result) {
-        const std::size_t first = g * size;
-        take(first, std::min(size, n - first), result);
+        const std::size_t first = g * size, count = std::min(size, n - first);
+        take(first, count, result);
+        if (counts_all) progress.advance(count * task.members * task.time.size());
       });
 }
 
-/// The rollout that is continued, without its truth. It must be of the same model, coupling and data.
-RolloutFile open_earlier(const std::string& path, const ClosureModel& model, const DataFile& data) {
+/// Of the noise that a rollout is made with: none of a deterministic model, or without noise.
+std::optional<std::uint64_t> noise_seed(const ClosureModel& model, const RolloutOptions& options) {
+  if (model.most_members() < most_stochastic_members || !options.noise) return std::nullopt;
+  return options.seed;
+}
+
+/// The rollout that is continued, without its truth. It must be of the same model, coupling, noise and data.
+RolloutFile open_earlier(const std::string& path, const ClosureModel& model, const DataFile& data,
+                         const RolloutOptions& options) {
   const RolloutReader reader(path);
   RolloutFile earlier = reader.header();
+  if (earlier.noise_seed && earlier.noise_seed != noise_seed(model, options))
+    throw UsageError("{}: was rolled out with the noise of seed {}: say --seed {}", path, *earlier.noise_seed,
+                     *earlier.noise_seed);
   if (earlier.model != model.name())
     throw UsageError("{}: is a rollout of {}, which {} cannot continue", path, earlier.model, model.name());
   if (earlier.held != model.held()) throw UsageError("{}: was rolled out with another hold or target", path);
@@ -182,16 +256,22 @@ RolloutFile open_earlier(const std::string& path, const ClosureModel& model, con
   return earlier;
 }
 
-SplitTask plan_split(DataSplit split, double step, const RolloutOptions& options,
+SplitTask plan_split(DataSplit split, ReducedStep step, const RolloutOptions& options,
                      const RolloutFile* earlier) {
   const std::size_t trajectories = std::min(split.trajectories(), options.most);
   SplitTask task{std::move(split), trajectories, step, {}, 0, 0, nullptr};
+  task.members = task.split.name() == "statistics" ? 1 : options.members;
+  task.member = {options.seed, 0, task.members > 1, options.noise};
   const std::vector<double>& time = task.split.time();
   if (earlier) {
     for (const RolloutSplit& candidate : earlier->splits)
       if (candidate.name == task.split.name()) task.earlier = &candidate;
     if (!task.earlier) throw UsageError("{}: has no split {} to continue", earlier->path, task.split.name());
     if (!task.earlier->memory_size) throw UsageError("{}: this model cannot be continued", earlier->path);
+    if (task.earlier->members.count != task.members)
+      throw UsageError("{}: has {} member(s) of split {}, which {} cannot continue: say --members {}",
+                       earlier->path, task.earlier->members.count, task.split.name(), task.members,
+                       task.earlier->members.count);
     if (task.earlier->time.size() < 2) throw UsageError("{}: is too short to continue", earlier->path);
     task.first_in_data =
         static_cast<std::size_t>(std::lround((task.earlier->time.back() - time.front()) / step));
@@ -216,8 +296,13 @@ SplitTask plan_split(DataSplit split, double step, const RolloutOptions& options
   return task;
 }
 
-std::vector<SplitTask> plan_splits(const DataFile& data, const RolloutOptions& options,
-                                   const RolloutFile* earlier) {
+std::vector<SplitTask> plan_splits(const ClosureModel& model, const DataFile& data,
+                                   const RolloutOptions& options, const RolloutFile* earlier) {
+  if (const std::size_t most = model.most_members(); options.members > most)
+    throw UsageError("{}: {}, not {}", model.name(),
+                     most == 1 ? "is deterministic, all its runs are the same: expected 1 member"
+                               : fmt::format("has at most {} members", most),
+                     options.members);
   std::vector<std::string> names = options.splits;
   if (names.empty() && earlier)
     for (const RolloutSplit& split : earlier->splits) names.push_back(split.name);
@@ -225,15 +310,15 @@ std::vector<SplitTask> plan_splits(const DataFile& data, const RolloutOptions& o
     for (const char* name : {"test", "ood", "statistics"})
       if (data.has(name)) names.push_back(name);
   if (names.empty()) throw UsageError("{}: has neither a test nor an ood split to roll out", data.path());
+  const ReducedStep step = choose_step(*data.experiment().system, data.experiment().rollout, data);
   std::vector<SplitTask> tasks;
-  for (const std::string& name : names)
-    tasks.push_back(plan_split(data.split(name), data.experiment().data.closure_step(), options, earlier));
+  for (const std::string& name : names) tasks.push_back(plan_split(data.split(name), step, options, earlier));
   return tasks;
 }
 
 std::size_t steps_of(const std::vector<SplitTask>& tasks) {
   std::size_t steps = 0;
-  for (const SplitTask& task : tasks) steps += task.trajectories * task.time.size();
+  for (const SplitTask& task : tasks) steps += task.trajectories * task.members * task.time.size();
   return steps;
 }
 
@@ -265,6 +350,9 @@ ValidationError validation_error(const ClosureModel& model, const DataFile& data
   some.to = horizon;
   some.history = std::min(options.history, horizon);
   some.most = options.validation;
+  some.members = options.members;
+  some.seed = options.seed;
+  some.noise = options.noise;
   const RolloutSplit split = rollout_in_memory(model, data, some).splits.front();
   return {horizon, mean_relative_error(split)};
 }
@@ -284,7 +372,7 @@ void ClosureGroup::advance(std::size_t, const GroupStep& step, double* y) {
 
 RolloutFile rollout_in_memory(const ClosureModel& model, const DataFile& data,
                               const RolloutOptions& options) {
-  const std::vector<SplitTask> tasks = plan_splits(data, options, nullptr);
+  const std::vector<SplitTask> tasks = plan_splits(model, data, options, nullptr);
   const System& system = *data.experiment().system;
   const std::size_t d = system.resolved_size(), c = system.closure_size();
   RolloutFile file{model.name(), model.name(), model.held(), data.experiment(), {}};
@@ -301,11 +389,18 @@ RolloutFile rollout_in_memory(const ClosureModel& model, const DataFile& data,
       split.true_closure.insert(split.true_closure.end(), truth.closure.begin(), truth.closure.end());
     }
     split.resolved.resize(n * times * d), split.closure.resize(n * times * c), split.blow_up_time.resize(n);
+    split.members.count = task.members;
     roll_split(model, system, task, thread_count(options.threads), progress,
                [&](std::size_t first, std::size_t, const GroupResult& result) {
                  std::ranges::copy(result.resolved, split.resolved.data() + first * times * d);
                  std::ranges::copy(result.closure, split.closure.data() + first * times * c);
                  std::ranges::copy(result.blow_up_time, split.blow_up_time.data() + first);
+                 const auto append = [](std::vector<double>& to, const std::vector<double>& from) {
+                   to.insert(to.end(), from.begin(), from.end());
+                 };
+                 append(split.members.resolved, result.members.resolved);
+                 append(split.members.closure, result.members.closure);
+                 append(split.members.blow_up_time, result.members.blow_up_time);
                });
     for (std::size_t i = 0; i < n; ++i)
       split.parameters.insert(split.parameters.end(), task.split.parameters(i).begin(),
@@ -321,41 +416,49 @@ void rollout(const ClosureModel& model, const DataFile& data, const std::string&
              const RolloutOptions& options) {
   check_output(path, {data.path(), options.from});
   std::optional<RolloutFile> earlier;
-  if (!options.from.empty()) earlier = open_earlier(options.from, model, data);
-  const std::vector<SplitTask> tasks = plan_splits(data, options, earlier ? &*earlier : nullptr);
+  if (!options.from.empty()) earlier = open_earlier(options.from, model, data, options);
+  const std::vector<SplitTask> tasks = plan_splits(model, data, options, earlier ? &*earlier : nullptr);
   const System& system = *data.experiment().system;
 
-  const OutputLock lock(path);
-  AtomicFile target(path);
-  h5::File file = h5::File::create(target);
-  write_provenance(file, "rollout", data.experiment());
-  file.set_attribute("/", "model", model.name());
-  file.set_attribute("/", "hold", std::string(to_string(model.held().hold)));
-  file.set_attribute("/", "target", std::string(to_string(model.held().target)));
-  if (model.precision()) file.set_attribute("/", "precision", std::string(to_string(*model.precision())));
-  if (!options.self_contained) write_data_reference(file, path, data);
-  if (const ResolvedRange* range = data.training_range()) write_training_range(file, *range);
-  if (const auto range = options.parameter_range ? options.parameter_range : data.parameter_range())
-    write_parameter_range(file, *range);
+  std::optional<Hdf5Output> output;  // on rank 0
+  on_root([&] {
+    h5::File& file = output.emplace(path).file;
+    write_provenance(file, "rollout", data.experiment());
+    file.set_attribute("/", "model", model.name());
+    file.set_attribute("/", "hold", std::string(to_string(model.held().hold)));
+    file.set_attribute("/", "target", std::string(to_string(model.held().target)));
+    if (const auto seed = noise_seed(model, options)) file.set_attribute("/", "noise_seed", *seed);
+    if (model.precision()) file.set_attribute("/", "precision", std::string(to_string(*model.precision())));
+    if (!options.self_contained) write_data_reference(file, path, data);
+    if (const ResolvedRange* range = data.training_range()) write_training_range(file, *range);
+    if (const auto range = options.parameter_range ? options.parameter_range : data.parameter_range())
+      write_parameter_range(file, *range);
+  });
   SecondsPerStep times;
   {
     Progress progress(fmt::format("rolling out {}", model.name()), steps_of(tasks), options.quiet);
     for (const SplitTask& task : tasks) {
-      const auto memory_size = model.start(task.split, 0, 1)->memory_size();
-      RolloutSplitWriter writer(file, task.split, system, task.trajectories, task.time, task.first_in_data,
-                                memory_size, options);
+      std::optional<RolloutSplitWriter> writer;
+      on_root([&] {
+        const auto memory_size = model.start_member(task.split, 0, 1, task.member)->memory_size();
+        writer.emplace(output->file, task.split, system, task.trajectories, task.members, task.time,
+                       task.first_in_data, memory_size, options);
+      });
       roll_split(model, system, task, thread_count(options.threads), progress,
                  [&](std::size_t first, std::size_t count, const GroupResult& result) {
-                   writer.write(task.split, first, count, result);
+                   writer->write(task.split, first, count, result);
                  });
-      times[task.split.name()] = writer.seconds_per_step();
+      if (writer) times[task.split.name()] = writer->seconds_per_step();
     }
   }
+  std::optional<ValidationError> validation;
   if (options.validation > 0 && data.has("validation"))
-    write_validation(file, validation_error(model, data, tasks, options));
-  file.close();
-  target.commit();
-  if (options.time_steps) write_step_times(path, times);
+    validation = validation_error(model, data, tasks, options);
+  on_root([&] {
+    if (validation) write_validation(output->file, *validation);
+    output->commit();
+    if (options.time_steps) write_step_times(path, times);
+  });
 }
 
 }  // namespace mac

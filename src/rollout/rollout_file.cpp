@@ -26,6 +26,7 @@ constexpr const char* data_content_key = "data_content";
 constexpr const char* first_in_data_key = "first_in_data";
 constexpr const char* validation_horizon_key = "validation_horizon";
 constexpr const char* validation_error_key = "validation_error";
+constexpr const char* members_name = "members";
 constexpr const char* training_range_name = "/training_range";
 constexpr const char* parameter_range_name = "/parameter_range";
 
@@ -46,13 +47,14 @@ h5::Dataset create_first_series(h5::File& file, const DataSplit& split, const Sy
 }  // namespace
 
 RolloutSplitWriter::RolloutSplitWriter(h5::File& file, const DataSplit& split, const System& system,
-                                       std::size_t trajectories, const std::vector<double>& time,
-                                       std::size_t first_in_data, std::optional<std::size_t> memory_size,
-                                       const RolloutOptions& options)
+                                       std::size_t trajectories, std::size_t members,
+                                       const std::vector<double>& time, std::size_t first_in_data,
+                                       std::optional<std::size_t> memory_size, const RolloutOptions& options)
     : times_(time.size()),
       first_in_data_(first_in_data),
       d_(system.resolved_size()),
       c_(system.closure_size()),
+      members_(members),
       memory_size_(memory_size),
       resolved_(create_first_series(file, split, system, trajectories, time)),
       closure_(create_series(file, split.name(), "closure", trajectories, times_, system.closure_names())),
@@ -65,25 +67,47 @@ RolloutSplitWriter::RolloutSplitWriter(h5::File& file, const DataSplit& split, c
   } else {
     file.set_attribute("/" + split.name(), first_in_data_key, std::uint64_t{first_in_data});
   }
+  const std::size_t runs = trajectories * members;
+  if (members > 1) {
+    const std::string group = in_split(split.name(), members_name);
+    file.create_group(group);
+    file.set_attribute(group, "count", std::uint64_t{members});
+    member_resolved_ =
+        create_series(file, split.name(), "members/resolved", runs, times_, system.resolved_names());
+    member_closure_ =
+        create_series(file, split.name(), "members/closure", runs, times_, system.closure_names());
+    member_blow_up_time_ = file.create_dataset(group + "/blow_up_time", {runs});
+  }
   if (!split.parameter_names().empty()) {
     h5::Dataset parameters = create_parameters(file, split.name(), trajectories, split.parameter_names());
     for (std::size_t i = 0; i < trajectories; ++i)
       parameters.write({i, 0}, {1, split.parameter_names().size()}, split.parameters(i).data());
   }
   if (memory_size)
-    memory_ = file.create_dataset(in_split(split.name(), "memory"), {trajectories, *memory_size});
+    memory_ = file.create_dataset(in_split(split.name(), members > 1 ? "members/memory" : "memory"),
+                                  {runs, *memory_size});
 }
 
 void RolloutSplitWriter::write(const DataSplit& split, std::size_t first, std::size_t count,
                                const GroupResult& result) {
   blow_up_time_.write({first}, {count}, result.blow_up_time.data());
-  if (memory_ && *memory_size_ > 0) memory_->write({first, 0}, {count, *memory_size_}, result.memory.data());
+  if (memory_ && *memory_size_ > 0)
+    memory_->write({first * members_, 0}, {count * members_, *memory_size_},
+                   (members_ > 1 ? result.members.memory : result.memory).data());
+  if (members_ > 1)
+    member_blow_up_time_->write({first * members_}, {count * members_}, result.members.blow_up_time.data());
   if (first == 0) seconds_per_step_ = result.seconds_per_step;
 
   // One trajectory after the other, whatever the group: the order of writes decides where chunks lie.
   for (std::size_t i = first; i < first + count; ++i) {
     resolved_.write({i, 0, 0}, {1, times_, d_}, result.resolved.data() + (i - first) * times_ * d_);
     closure_.write({i, 0, 0}, {1, times_, c_}, result.closure.data() + (i - first) * times_ * c_);
+    for (std::size_t m = 0; m < members_ && members_ > 1; ++m) {
+      const std::size_t run = (i - first) * members_ + m, row = i * members_ + m;
+      member_resolved_->write({row, 0, 0}, {1, times_, d_},
+                              result.members.resolved.data() + run * times_ * d_);
+      member_closure_->write({row, 0, 0}, {1, times_, c_}, result.members.closure.data() + run * times_ * c_);
+    }
     if (!true_resolved_) continue;
     const Truth truth = read_truth(split, i, first_in_data_, times_);
     true_resolved_->write({i, 0, 0}, {1, times_, d_}, truth.resolved.data());
@@ -195,6 +219,7 @@ RolloutReader::RolloutReader(const std::string& path)
                   target_from(file_.string_attribute("/", "target"))};
   if (file_.has_attribute("/", "precision"))
     header_.precision = precision_from(file_.string_attribute("/", "precision"));
+  if (file_.has_attribute("/", "noise_seed")) header_.noise_seed = file_.integer_attribute("/", "noise_seed");
   if (splits().empty()) throw Error("{}: holds no split", path);
   header_.training_range = read_range(file_, training_range_name, header_.experiment.system->resolved_size());
   header_.parameter_range =
@@ -235,6 +260,17 @@ std::vector<double> RolloutReader::read_rows(const std::string& split, const std
   return values;
 }
 
+std::vector<double> RolloutReader::read_members(const std::string& split, const std::string& name,
+                                                std::size_t width, const RolloutSplit& of,
+                                                std::size_t first) const {
+  const std::size_t times = of.time.size(), count = of.members.count;
+  const h5::Dataset series =
+      open_series(file_, split, "members/" + name, {trajectories(split) * count, times, width});
+  std::vector<double> values(of.trajectories() * count * times * width);
+  series.read({first * count, 0, 0}, {of.trajectories() * count, times, width}, values.data());
+  return values;
+}
+
 RolloutSplit RolloutReader::read(const std::string& name, std::size_t first, std::size_t count) const {
   const System& system = *header_.experiment.system;
   RolloutSplit split;
@@ -257,13 +293,26 @@ RolloutSplit RolloutReader::read(const std::string& name, std::size_t first, std
   keep(split.labels, 1), keep(split.blow_up_time, 1);
   split.resolved = read_rows(name, "resolved", system.resolved_size(), split, first);
   split.closure = read_rows(name, "closure", system.closure_size(), split, first);
-  if (file_.has(in_split(name, "memory"))) {
-    const h5::Dataset memory = file_.dataset(in_split(name, "memory"));
-    if (memory.dims().size() != 2 || memory.dims()[0] != n)
-      throw Error("{}: /{}/memory has not one row a trajectory", path(), name);
+  MemberRuns& members = split.members;
+  const std::string group = in_split(name, members_name);
+  if (file_.has(group)) {
+    members.count = file_.integer_attribute(group, "count");
+    if (members.count < 2 || members.count > most_stochastic_members)
+      throw Error("{}: {} has a count of {}", path(), group, members.count);
+    members.resolved = read_members(name, "resolved", system.resolved_size(), split, first);
+    members.closure = read_members(name, "closure", system.closure_size(), split, first);
+    members.blow_up_time = open_series(file_, name, "members/blow_up_time", {n * members.count}).read_all();
+    keep(members.blow_up_time, members.count);
+  }
+  const std::string memory_name = in_split(name, members.count > 1 ? "members/memory" : "memory");
+  if (file_.has(memory_name)) {
+    const h5::Dataset memory = file_.dataset(memory_name);
+    if (memory.dims().size() != 2 || memory.dims()[0] != n * members.count)
+      throw Error("{}: {} has not one row a trajectory", path(), memory_name);
     split.memory_size = memory.dims()[1];
-    split.memory = memory.read_all();
-    keep(split.memory, *split.memory_size);
+    std::vector<double>& rows = members.count > 1 ? members.memory : split.memory;
+    rows = memory.read_all();
+    keep(rows, members.count * *split.memory_size);
   }
   if (const std::size_t p = header_.experiment.data.parameters.size();
       p > 0 && file_.has(in_split(name, "parameters"))) {

@@ -7,6 +7,8 @@
 //   /parameter_range (2, p)  likewise of the parameters that vary, where some do
 //   /SPLIT/parameters (n_traj, p)  those of each trajectory
 //   /SPLIT                first_in_data: the data's saved time with which the rollout begins
+//   /SPLIT/members        of an ensemble: count; resolved, closure, blow_up_time, memory of each run, one after
+//                         the other in rows (trajectory, member)
 #pragma once
 
 #include <mac/rollout.hpp>
@@ -23,7 +25,7 @@ class RolloutSplitWriter {
  public:
   /// `time` may begin after the data's first time and end beyond its last.
   RolloutSplitWriter(h5::File& file, const DataSplit& split, const System& system, std::size_t trajectories,
-                     const std::vector<double>& time, std::size_t first_in_data,
+                     std::size_t members, const std::vector<double>& time, std::size_t first_in_data,
                      std::optional<std::size_t> memory_size, const RolloutOptions& options);
 
   /// Trajectories first, first+1, ...
@@ -32,11 +34,12 @@ class RolloutSplitWriter {
   const std::vector<double>& seconds_per_step() const { return seconds_per_step_; }
 
  private:
-  std::size_t times_, first_in_data_, d_, c_;
+  std::size_t times_, first_in_data_, d_, c_, members_;
   std::optional<std::size_t> memory_size_;
   h5::Dataset resolved_, closure_, blow_up_time_;
   std::optional<h5::Dataset> true_resolved_, true_closure_;
   std::optional<h5::Dataset> memory_;
+  std::optional<h5::Dataset> member_resolved_, member_closure_, member_blow_up_time_;
   std::vector<double> seconds_per_step_;
 };
 
@@ -100,6 +103,8 @@ class RolloutReader {
  private:
   std::vector<double> read_rows(const std::string& split, const std::string& name, std::size_t width,
                                 const RolloutSplit& of, std::size_t first) const;
+  std::vector<double> read_members(const std::string& split, const std::string& name, std::size_t width,
+                                   const RolloutSplit& of, std::size_t first) const;
   h5::File file_;
   RolloutFile header_;
 };

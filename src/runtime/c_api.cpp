@@ -128,7 +128,7 @@ mac_status mac_model_clone(const mac_model* model, mac_model** clone, mac_error*
 
 void mac_model_close(mac_model* model) { delete model; }
 
-size_t mac_model_inputs(const mac_model* model) { return model ? model->shared->model.shape.d_in : 0; }
+size_t mac_model_inputs(const mac_model* model) { return model ? model->shared->model.input_size() : 0; }
 
 size_t mac_model_outputs(const mac_model* model) { return model ? model->shared->model.shape.d_out : 0; }
 
@@ -225,6 +225,22 @@ mac_status mac_state_reset(mac_state* state, mac_error* error) {
   return guarded(error, MAC_INTERNAL_ERROR, [&] {
     require(state, "mac_state_reset", "state");
     state->own->reset(state->own->all());
+  });
+}
+
+size_t mac_model_noise(const mac_model* model) { return model ? model->shared->model.noise.channels : 0; }
+
+mac_status mac_state_seed(mac_state* state, uint64_t seed, const uint64_t* streams, mac_error* error) {
+  return guarded(error, MAC_INTERNAL_ERROR, [&] {
+    require(state, "mac_state_seed", "state");
+    state->own->seed(seed, streams);
+  });
+}
+
+mac_status mac_state_set_noise(mac_state* state, int on, mac_error* error) {
+  return guarded(error, MAC_INTERNAL_ERROR, [&] {
+    require(state, "mac_state_set_noise", "state");
+    state->own->set_noise(on != 0);
   });
 }
 

@@ -61,7 +61,7 @@ inline void require(const void* pointer, const char* function, const char* argum
 }
 
 inline std::size_t inputs_of(const mac_state* state) {
-  return state ? state->own->model().model.shape.d_in : 0;
+  return state ? state->own->model().model.input_size() : 0;
 }
 inline std::size_t outputs_of(const mac_state* state) {
   return state ? state->own->model().model.shape.d_out : 0;

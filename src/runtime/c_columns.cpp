@@ -55,7 +55,7 @@ TrainingRange range_from(const mac_limits& limits, const RuntimeModel& model) {
         "mac_state_set_limits: of input_low, input_high, output_low and output_high some are null: give all, "
         "or "
         "none for the range of the training data");
-  const std::size_t inputs = model.model.shape.d_in, outputs = model.model.shape.d_out;
+  const std::size_t inputs = model.model.input_size(), outputs = model.model.shape.d_out;
   TrainingRange range{{limits.input_low, limits.input_low + inputs},
                       {limits.input_high, limits.input_high + inputs},
                       {limits.output_low, limits.output_low + outputs},

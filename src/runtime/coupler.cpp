@@ -20,7 +20,7 @@ std::size_t multiple(double a, double b) {
 RuntimeCoupler::RuntimeCoupler(RuntimeState& state, double host_step, double closure_step, Hold hold)
     : state_(state),
       hold_(hold),
-      y_(state.columns() * state.model().model.shape.d_in),
+      y_(state.columns() * state.model().model.input_size()),
       between_(y_.size()),
       closure_(state.columns() * state.model().model.shape.d_out),
       previous_(closure_.size()) {
@@ -39,7 +39,7 @@ RuntimeCoupler::RuntimeCoupler(RuntimeState& state, double host_step, double clo
 }
 
 void RuntimeCoupler::begin(const double* y) {
-  const std::size_t inputs = model().model.shape.d_in, outputs = model().model.shape.d_out;
+  const std::size_t inputs = model().model.input_size(), outputs = model().model.shape.d_out;
   const auto step = [&](const double* from) {
     state_.step(StridedLayout<const double>{rows(from, inputs)},
                 StridedLayout<double>{rows(closure_.data(), outputs)});

@@ -30,6 +30,10 @@ std::uint64_t identity(const Model& model) {
     const std::uint64_t members = shape.members;
     hash = content_hash(std::as_bytes(std::span(&members, 1)), hash);
   }
+  if (model.noise.channels > 0) {
+    const double noise[] = {static_cast<double>(model.noise.channels), model.noise.time};
+    hash = content_hash(std::as_bytes(std::span(noise)), hash);
+  }
   for (const auto* numbers :
        {&model.parameters, &n.input_mean, &n.input_scale, &n.output_mean, &n.output_scale})
     hash = content_hash(std::as_bytes(std::span(*numbers)), hash);
@@ -50,6 +54,8 @@ RuntimeModel::RuntimeModel(const Safetensors& tensors, std::optional<Precision> 
       engine(make_engine(model, precision.value_or(model.precision()))) {}
 
 const derivative::StepDerivative& RuntimeModel::derivative() const {
+  if (model.noise.channels > 0)
+    throw UsageError("{}: is stochastic, and derivatives are those of deterministic closures", file);
   std::call_once(derivative_made_, [&] {
     std::vector<double> weights = model.parameters;
     if (precision() == Precision::float32)

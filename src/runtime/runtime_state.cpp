@@ -13,7 +13,8 @@ namespace mac {
 namespace {
 
 /// The head of saved columns. After it a record for each: steps (64 bits), recurrent state (state_size numbers
-/// in the precision), the last two closures (2 x outputs doubles, the later one first).
+/// in the precision), the last two closures (2 x outputs doubles, the later one first); of a stochastic closure then the
+/// noise it read last (channels doubles), seed and stream (64 bits each).
 struct SavedHead {
   char magic[8];
   std::uint32_t version;
@@ -132,6 +133,7 @@ class StateOf final : public RuntimeState {
   void advance(const In& y, const Out& closure) {
     if (!(guard_ ? take<true>(y) : take<false>(y))) refuse_input(y);
     const NetworkShape& shape = engine_.shape();
+    if (noise_.channels() > 0) take_noise();
     for (const Run& run : runs_)
       engine_.step(run.count, x_.data() + run.first * shape.d_in, c_.data() + run.first * shape.d_out,
                    memory_.data() + run.first * engine_.state_size(), scratch_.get());
@@ -139,11 +141,22 @@ class StateOf final : public RuntimeState {
     if (!(guard_ ? give<U, true>(closure) : give<U, false>(closure))) report_closure(closure);
   }
 
+  /// The noise of the step that each active column is about to take.
+  void take_noise() {
+    const std::size_t width = engine_.shape().d_in, inputs = model_->model.input_size();
+    for (const Run& run : runs_)
+      for (std::size_t j = run.first; j < run.first + run.count; ++j) {
+        noise_.advance(j, {places_[j].seed, static_cast<std::uint32_t>(places_[j].stream)}, steps_[j]);
+        for (std::size_t i = 0; i < noise_.channels(); ++i)
+          x_[j * width + inputs + i] = noise_on_ ? static_cast<T>(noise_.of(j)[i]) : T(0);
+      }
+  }
+
   /// The next step's input from y, normalised: false where a number is not finite.
   template <bool kGuarded, class In>
   bool take(const In& y) {
     const NormaliserView normaliser = model_->normalisers.input.view();
-    const std::size_t inputs = engine_.shape().d_in;
+    const std::size_t inputs = model_->model.input_size(), width = engine_.shape().d_in;
     bool finite = true;
     for (const Run& run : runs_)
       for (std::size_t j = run.first; j < run.first + run.count; ++j) {
@@ -156,7 +169,7 @@ class StateOf final : public RuntimeState {
           const double value = kGuarded ? values_[i] : static_cast<double>(column[i]);
           const T x = static_cast<T>(normaliser.to_network(i, value));
           finite = finite && std::isfinite(x);
-          x_[j * inputs + i] = x;
+          x_[j * width + i] = x;
         }
       }
     return finite;
@@ -202,11 +215,11 @@ class StateOf final : public RuntimeState {
 
   template <class In>
   [[noreturn]] void refuse_input(const In& y) const {
-    const std::size_t inputs = engine_.shape().d_in;
+    const std::size_t width = engine_.shape().d_in;
     for (const Run& run : runs_)
-      for (std::size_t k = run.first * inputs; k < (run.first + run.count) * inputs; ++k) {
+      for (std::size_t k = run.first * width; k < (run.first + run.count) * width; ++k) {
         if (std::isfinite(x_[k])) continue;
-        const std::size_t j = k / inputs, i = k % inputs;
+        const std::size_t j = k / width, i = k % width;
         const double value = static_cast<double>(y.column(j)[i]);
         throw NotFinite(
             "the input is {} in column {}, {}{}", value, j, describe_component(i, model_->model.input_names),
@@ -230,7 +243,7 @@ class StateOf final : public RuntimeState {
   }
 
   const StepEngine<T>& engine_;
-  std::vector<T> x_, c_;        // (columns, inputs), (columns, outputs), normalised
+  std::vector<T> x_, c_;        // (columns, d_in), (columns, outputs), normalised
   std::vector<double> values_;  // of a column, in physical units
   cpu::AlignedArray<T> scratch_;
   std::vector<T> memory_;  // (columns, state_size)
@@ -244,7 +257,9 @@ RuntimeState::RuntimeState(std::shared_ptr<const RuntimeModel> model, std::size_
       steps_(columns),
       closure_(columns * model_->model.shape.d_out),
       previous_(closure_.size()),
+      noise_(model_->model.noise, model_->model.closure_step.value_or(0), columns),
       active_(columns) {
+  for (std::size_t j = 0; j < columns && noise_.channels() > 0; ++j) places_.push_back({0, j});
   runs_.reserve((columns + 1) / 2);
   runs_.push_back({0, columns});
 }
@@ -256,9 +271,25 @@ RuntimeState::RuntimeState(const RuntimeState& other)
       closure_(other.closure_),
       previous_(other.previous_),
       guard_(other.guard_ ? std::make_unique<Guard>(*other.guard_) : nullptr),
+      noise_(other.noise_),
+      noise_on_(other.noise_on_),
+      places_(other.places_),
       active_(other.active_) {
   runs_.reserve((columns_ + 1) / 2);
   runs_.assign(other.runs_.begin(), other.runs_.end());
+}
+
+void RuntimeState::seed(std::uint64_t seed, const std::uint64_t* streams) {
+  if (places_.empty()) throw UsageError("{}: is deterministic, it has no noise to seed", model_->file);
+  for (std::size_t j = 0; streams && j < columns_; ++j)
+    if (streams[j] > UINT32_MAX)
+      throw UsageError("the noise of column {} is stream {}: expected 0 to {}", j, streams[j], UINT32_MAX);
+  for (std::size_t j = 0; j < columns_; ++j) places_[j] = {seed, streams ? streams[j] : j};
+}
+
+void RuntimeState::set_noise(bool on) {
+  if (places_.empty()) throw UsageError("{}: is deterministic, it reads no noise", model_->file);
+  noise_on_ = on;
 }
 
 void RuntimeState::activate(std::size_t column) {
@@ -317,6 +348,9 @@ void RuntimeState::copy(const RuntimeState& other, ColumnList from, ColumnList t
     std::copy_n(other.closure_.data() + from[k] * outputs, outputs, closure_.data() + to[k] * outputs);
     std::copy_n(other.previous_.data() + from[k] * outputs, outputs, previous_.data() + to[k] * outputs);
     steps_[to[k]] = other.steps_[from[k]];
+    if (places_.empty()) continue;
+    places_[to[k]] = other.places_[from[k]];
+    std::copy_n(other.noise_.of(from[k]), noise_.channels(), noise_.of(to[k]));
   }
 }
 
@@ -332,7 +366,9 @@ void RuntimeState::reset(ColumnList columns) {
 }
 
 std::size_t RuntimeState::record_size() const {
-  return sizeof(std::uint64_t) + memory(0).size() + 2 * model_->model.shape.d_out * sizeof(double);
+  const std::size_t numbers = 2 * model_->model.shape.d_out + noise_.channels();
+  return sizeof(std::uint64_t) + memory(0).size() + numbers * sizeof(double) +
+         (places_.empty() ? 0 : sizeof(NoisePlace));
 }
 
 std::size_t RuntimeState::saved_size(std::size_t columns) const {
@@ -352,6 +388,9 @@ void RuntimeState::save(ColumnList columns, std::span<std::byte> out) const {
     put(memory(columns[k]).data(), memory(columns[k]).size());
     put(closure_.data() + columns[k] * outputs, outputs * sizeof(double));
     put(previous_.data() + columns[k] * outputs, outputs * sizeof(double));
+    if (places_.empty()) continue;
+    put(noise_.of(columns[k]), noise_.channels() * sizeof(double));
+    put(&places_[columns[k]], sizeof(NoisePlace));
   }
   SavedHead head{{},         saved_version,  static_cast<std::uint32_t>(model_->precision()),
                  model_->id, columns.size(), model_->model.shape.state_size(),
@@ -385,7 +424,8 @@ void RuntimeState::restore(std::span<const std::byte> saved, ColumnList from, Co
   for (std::size_t k = 0; k < from.size(); ++k) {
     if (from[k] >= head.columns)
       throw UsageError("column {} is beyond the {} of the saved state", from[k], head.columns);
-    if (!memory_finite(numbers(k).first(recurrent)) || !all_finite<double>(numbers(k).subspan(recurrent)))
+    const auto doubles = numbers(k).subspan(recurrent, (2 * outputs + noise_.channels()) * sizeof(double));
+    if (!memory_finite(numbers(k).first(recurrent)) || !all_finite<double>(doubles))
       throw NotFinite(
           "column {} of the saved state has a number that is not finite: it was saved after a "
           "blow-up",
@@ -398,6 +438,10 @@ void RuntimeState::restore(std::span<const std::byte> saved, ColumnList from, Co
     std::memcpy(closure_.data() + to[k] * outputs, closures, outputs * sizeof(double));
     std::memcpy(previous_.data() + to[k] * outputs, closures + outputs * sizeof(double),
                 outputs * sizeof(double));
+    if (places_.empty()) continue;
+    const std::byte* const noise = closures + 2 * outputs * sizeof(double);
+    std::memcpy(noise_.of(to[k]), noise, noise_.channels() * sizeof(double));
+    std::memcpy(&places_[to[k]], noise + noise_.channels() * sizeof(double), sizeof(NoisePlace));
   }
 }
 

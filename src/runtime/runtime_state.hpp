@@ -60,6 +60,12 @@ class RuntimeState {
   void set_guard(std::unique_ptr<Guard> guard) { guard_ = std::move(guard); }
   Guard* guard() const { return guard_.get(); }
 
+  /// Noise of a stochastic closure: column j reads stream streams[j], or j where that is null. UsageError of a
+  /// deterministic one.
+  void seed(std::uint64_t seed, const std::uint64_t* streams);
+  /// Off: it reads zeros.
+  void set_noise(bool on);
+
   /// What the next step from y would start from: the network's input x (columns, inputs), normalised, and the
   /// memory (columns, state_size).
   virtual void point(const Field<const double>& y, double* x, double* memory) = 0;
@@ -99,6 +105,14 @@ class RuntimeState {
   std::vector<std::uint64_t> steps_;        // (columns)
   std::vector<double> closure_, previous_;  // (columns, outputs): the last two predictions
   std::unique_ptr<Guard> guard_;
+
+  // What the network reads beside y: e of each column, and where it comes from.
+  RedNoise noise_;
+  bool noise_on_ = true;
+  struct NoisePlace {
+    std::uint64_t seed, stream;
+  };
+  std::vector<NoisePlace> places_;  // (columns), empty of a deterministic closure
 
   /// Active columns that follow each other.
   struct Run {

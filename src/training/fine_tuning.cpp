@@ -17,7 +17,7 @@ FineTuningStart start_from(const std::string& file, const NetworkPlan& plan, con
     throw UsageError("{}: is a closure {} of {}, training needs {} of {}", file,
                      fmt::join(model.output_names, " "), fmt::join(model.input_names, " "),
                      fmt::join(inputs.output_names(), " "), fmt::join(inputs.feature_names(), " "));
-  if (model.shape != plan.shape)
+  if (model.shape != plan.shape || model.noise != plan.noise)
     throw UsageError("{}: is a network of another kind or other sizes than [[models]] says", file);
   FineTuningStart start{parameters_for(model, normalisation), ""};
   if (model.normalisation != normalisation)

@@ -5,6 +5,8 @@
 //   step      mean_{t,v} ((z_v(t,1) - X_v(t+1)) / scale_v)^2
 //   rollout   mean_{s,t,v} ((z_v(t,s) - X_v(t+s)) / scale_v)^2,   s = 1..K
 //
+//   crps, energy   proper scores of several runs, of a network that reads noise (score_loss.cpp)
+//
 // and with loss_weights = "relative"
 //
 //   closure   mean_j sqrt(mean_t (y_j(t) - target_j(t))^2) / |x_j|
@@ -20,6 +22,7 @@
 #include <mac/coupling.hpp>
 #include <mac/model.hpp>
 #include <mac/network.hpp>
+#include <mac/reduced_step.hpp>
 #include <mac/training_plan.hpp>
 #include <memory>
 #include <vector>
@@ -35,11 +38,12 @@ struct LossContext {
   const System& system;
   const Normalisation& normalisation;
   HeldClosure held;
-  double dt = 0;  // of the closure
+  ReducedStep dt;  // of the closure
   int threads = 1;
   std::size_t history = 0;  // times at the start of a sequence whose errors do not count
   InputMap inputs{system};  // what the network reads
   std::vector<double> resolved_scale = normalisation.input_scale;  // (d), of the resolved variables
+  NoiseInputs noise = {};                                          // of a stochastic network
 };
 
 /// w_j, with mean 1. A closure error e (normalised) moves the normalised resolved variable it drives at the
@@ -76,6 +80,8 @@ class Loss {
   /// The loss of a batch; its gradient is added to `gradient` (parameter_count) unless that is null. Sums
   /// have a fixed order: the result doesn't depend on the number of threads.
   virtual double evaluate(const T* parameters, const Batch& batch, T* gradient) = 0;
+  /// How a batch of so many samples goes through the network.
+  virtual BatchForm form_of(std::size_t samples, SampleShape shape) const = 0;
 };
 
 /// The loss that a stage asks for.
@@ -87,6 +93,9 @@ std::unique_ptr<Loss<T>> make_loss(const StagePlan& stage, const LossContext& co
 template <class T>
 std::unique_ptr<Loss<T>> make_closure_loss(const LossContext& context, LossWeights weights,
                                            SequenceEngine<T>& engine);
+template <class T>
+std::unique_ptr<Loss<T>> make_score_loss(const StagePlan& stage, const LossContext& context,
+                                         SequenceEngine<T>& engine);
 template <class T>
 std::unique_ptr<Loss<T>> make_rollout_loss(const LossContext& context, std::size_t steps, RolloutForm form,
                                            LossWeights weights, SequenceEngine<T>& engine);

@@ -11,6 +11,7 @@
 
 #include "base/number_text.hpp"
 #include "io/xxh64.hpp"
+#include "parallel/ranks.hpp"
 #include "training/training_range.hpp"
 
 namespace mac {
@@ -44,6 +45,8 @@ TrainingRun<T>::TrainingRun(const Experiment& experiment, const ModelPlan& model
       // Recorded data may change under the same experiment.
       {"normalisation", fmt::format("{} {} {} {}", normalisation_.input_mean, normalisation_.input_scale,
                                     normalisation_.output_mean, normalisation_.output_scale)}};
+  if (const NoiseInputs& noise = model_.network->noise; noise.channels > 0)
+    identity_["noise"] = fmt::format("{} {}", noise.channels, noise.time);
   if (const std::string read = to_text(model_.network->inputs); !read.empty()) identity_["inputs"] = read;
   if (!start.empty())
     identity_["init"] = fmt::format("{:016x}", content_hash(std::as_bytes(std::span(start)), 0));
@@ -80,7 +83,9 @@ std::optional<TrainingResult> TrainingRun<T>::finished_model() const {
     if ((entry == found.provenance.end()) != (wanted == expected.end())) return std::nullopt;
     if (wanted != expected.end() && entry->second != wanted->second) return std::nullopt;
   }
-  if (found.shape != shape() || found.inputs != model_.network->inputs || found.normalisation != normalisation_) return std::nullopt;
+  if (found.shape != shape() || found.noise != model_.network->noise ||
+      found.inputs != model_.network->inputs || found.normalisation != normalisation_)
+    return std::nullopt;
   TrainingResult finished{found, plan().steps(), NAN, 0, plan().steps()};
   if (const auto steps = found.provenance.find("steps"); steps != found.provenance.end())
     finished.steps = std::stoul(steps->second);
@@ -140,8 +145,10 @@ std::size_t TrainingRun<T>::leave_stage(std::size_t stage_end) {
 
 template <class T>
 void TrainingRun<T>::save() const {
-  save_checkpoint(files_, state, identity_);
-  write_histories();
+  on_root([&] {
+    save_checkpoint(files_, state, identity_);
+    write_histories();
+  });
 }
 
 template <class T>
@@ -155,9 +162,11 @@ void TrainingRun<T>::finish(double seconds_per_step) {
   const bool last = plan().select == Selection::last;
   result = {trained_model(), last ? plan().steps() : state.best_step, last ? NAN : state.best_validation,
             seconds_per_step, plan().steps() - state.skipped};
-  write_histories();
-  save_model(result->model, files_.model);
-  remove_checkpoints(files_);
+  on_root([&] {
+    write_histories();
+    save_model(result->model, files_.model);
+    remove_checkpoints(files_);
+  });
 }
 
 template <class T>
@@ -165,6 +174,7 @@ Model TrainingRun<T>::trained_model() const {
   const std::vector<T>& weights = plan().select == Selection::last ? current() : state.best;
   Model model;
   model.shape = shape();
+  model.noise = model_.network->noise;
   model.parameters.assign(weights.begin(), weights.end());
   model.dtype = sizeof(T) == sizeof(double) ? Dtype::f64 : Dtype::f32;
   model.normalisation = normalisation_;

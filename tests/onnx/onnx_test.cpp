@@ -34,14 +34,16 @@ TEST(Protobuf, WritesTheExamplesOfItsSpecification) {
 }
 
 /// Weights and a normalisation that are nowhere 0 or 1: a term that is missing or wrong shows.
-Model some_model(const NetworkShape& shape) {
+Model some_model(const NetworkShape& shape, std::size_t noise = 0) {
   Model model;
   model.shape = shape;
+  model.noise.channels = noise;
+  if (noise > 0) model.closure_step = 0.1;
   model.parameters = initial_parameters(shape, 5);
   RandomStream random(5, Purpose::noise, 0);
   for (double& value : model.parameters) value += 0.1 * random.normal();
-  model.normalisation = Normalisation::identity(shape);
-  for (std::size_t i = 0; i < shape.d_in; ++i) {
+  model.normalisation = Normalisation::identity(shape, model.noise);
+  for (std::size_t i = 0; i < model.input_size(); ++i) {
     model.normalisation.input_mean[i] = 0.1 * static_cast<double>(i + 1);
     model.normalisation.input_scale[i] = 1.0 / static_cast<double>(i + 2);
   }
@@ -66,13 +68,14 @@ std::vector<double> some_inputs(std::size_t count) {
 
 Steps engine_steps(const Model& model, std::size_t steps, std::size_t batch, const std::vector<double>& x) {
   const auto& [in_mean, in_scale, out_mean, out_scale] = model.normalisation;
-  const std::size_t d = model.shape.d_in, c = model.shape.d_out;
+  const std::size_t d = model.shape.d_in, inputs = model.input_size(), c = model.shape.d_out;
   const StepEngine<float> engine(model.shape, parameters_as<float>(model));
   Steps out{{}, std::vector<float>(batch * engine.state_size())};
   std::vector<float> now(batch * d), y(batch * c);
   for (std::size_t n = 0; n < steps; ++n) {
     for (std::size_t i = 0; i < now.size(); ++i)
-      now[i] = static_cast<float>((x[n * now.size() + i] - in_mean[i % d]) / in_scale[i % d]);
+      now[i] = static_cast<float>(i % d < inputs ? (x[n * now.size() + i] - in_mean[i % d]) / in_scale[i % d]
+                                                 : x[n * now.size() + i]);
     engine.step(batch, now.data(), y.data(), out.state.data());
     for (std::size_t i = 0; i < y.size(); ++i)
       out.closure.push_back(out_mean[i % c] + out_scale[i % c] * static_cast<double>(y[i]));
@@ -82,7 +85,7 @@ Steps engine_steps(const Model& model, std::size_t steps, std::size_t batch, con
 
 struct Case {
   NetworkShape shape;
-  std::size_t steps, batch;
+  std::size_t steps, batch, noise = 0;
   std::vector<double> inputs() const { return some_inputs(steps * batch * shape.d_in); }
 };
 
@@ -94,22 +97,22 @@ std::vector<Steps> runtime_steps(const std::vector<Case>& cases) {
   };
   std::string command = "node " MAC_SOURCE_FOLDER "/tests/onnx/run_steps.cjs";
   for (std::size_t i = 0; i < cases.size(); ++i) {
-    const auto& [shape, steps, batch] = cases[i];
-    save_model(some_model(shape), file(i, "safetensors"));
+    const auto& [shape, steps, batch, noise] = cases[i];
+    save_model(some_model(shape, noise), file(i, "safetensors"));
     const auto exported =
         run_program(fmt::format("export {} -o {}", file(i, "safetensors"), file(i, "onnx")));
     EXPECT_EQ(exported.exit_code, 0) << exported.output;
     const std::vector<double> x = cases[i].inputs();
     write_bytes(file(i, "x"), {reinterpret_cast<const char*>(x.data()), x.size() * sizeof(double)});
-    command += fmt::format(" {} {} {} {} {} {} {}", file(i, "onnx"), file(i, "x"), file(i, "y"), steps, batch,
-                           shape.d_in, shape.state_size());
+    command += fmt::format(" {} {} {} {} {} {}+{} {}", file(i, "onnx"), file(i, "x"), file(i, "y"), steps,
+                           batch, shape.d_in - noise, noise, shape.state_size());
   }
   const auto ran = run_command(command + " 2>&1");
   EXPECT_EQ(ran.exit_code, 0) << ran.output;
 
   std::vector<Steps> all;
   for (std::size_t i = 0; i < cases.size(); ++i) {
-    const auto& [shape, steps, batch] = cases[i];
+    const auto& [shape, steps, batch, noise] = cases[i];
     const std::string bytes = read_bytes(file(i, "y"));
     Steps out{std::vector<double>(steps * batch * shape.d_out),
               std::vector<float>(batch * shape.state_size())};
@@ -145,13 +148,14 @@ TEST(Onnx, RunsInOnnxruntimeAsInTheStepEngineOverManySteps) {
   if (!has_onnxruntime())
     GTEST_SKIP() << "onnxruntime-web is not installed (scripts/setup does it): no exported network was run";
   std::vector<Case> cases{{{LayerKind::mamba, 3, 2, 17, 1, 5}, 20, 1},  // dt_rank 2, one block
-                          {{LayerKind::mamba, 8, 8, 40, 3, 16}, 5, 50}};
+                          {{LayerKind::mamba, 8, 8, 40, 3, 16}, 5, 50},
+                          {{LayerKind::mamba, 7, 3, 16, 2, 8}, 20, 3, 4}};  // four of the inputs are noise
   for (const LayerKind kind : layer_kinds) cases.push_back({paper_network("burgers", kind), 300, 3});
   const std::vector<Steps> found = runtime_steps(cases);
   for (std::size_t i = 0; i < cases.size(); ++i) {
-    const auto& [shape, steps, batch] = cases[i];
+    const auto& [shape, steps, batch, noise] = cases[i];
     SCOPED_TRACE(fmt::format("{} {} x{}", to_string(shape.kind), shape.d_model, batch));
-    const Steps expected = engine_steps(some_model(shape), steps, batch, cases[i].inputs());
+    const Steps expected = engine_steps(some_model(shape, noise), steps, batch, cases[i].inputs());
     // Both are float32 networks that sum in different orders: the bound that every float engine here is held
     // to against float64 is 2e-6, so two of them may be twice that apart.
     EXPECT_LT(relative_distance(found[i].closure, expected.closure), 4e-6);

@@ -265,3 +265,39 @@ def test_a_trained_model_knows_the_range_of_its_training_data(closure, data):
     np.testing.assert_allclose(stored("input_average"), inputs.mean(axis=0), atol=1e-12)
     covariance = np.cov(inputs.T, bias=True)
     np.testing.assert_allclose(stored("input_covariance").reshape(covariance.shape), covariance, atol=1e-12)
+
+
+def stochastic_study(text):
+    return text.replace("d_state = 3\n", "d_state = 3\nnoise_channels = 2\nnoise_time = 0.02\n").replace(
+        "steps = 12\n", 'steps = 4\nloss = "crps"\nmembers = 2\nrollout_form = "autoregressive"\n'
+        'rollout_steps = 3\nwindow = 6\nselect = "last"\n')
+
+
+def test_a_stochastic_closure_reads_the_noise_of_the_program_and_goes_on_from_where_it_was(
+        program, folder, data, tmp_path, experiment):
+    from conftest import STUDY
+
+    (tmp_path / "study.toml").write_text(stochastic_study(STUDY))
+    model = tmp_path / "stochastic.safetensors"
+    program("train", tmp_path / "study.toml", "--data", data, "-o", model, "--quiet")
+    program("rollout", model, "--data", data, "--seed", 5, "-o", tmp_path / "out.h5", "--quiet")
+    with h5py.File(tmp_path / "out.h5") as file:
+        states, expected = file["test/resolved"][:], file["test/closure"][:]
+    closure = mac.load(model)
+    assert closure.noise == 2
+    closure.reset(len(states))
+    closure.seed(5)
+    stop = random.randrange(states.shape[1])
+    for t in range(states.shape[1]):
+        if t == stop:
+            saved, closure = closure.state, mac.load(model)
+            closure.state = saved
+        np.testing.assert_array_equal(closure.step(states[:, t]), expected[:, t], err_msg=f"restarted at {stop}")
+    closure.set_noise(False)
+    calm = closure.clone()
+    closure.seed(6)
+    np.testing.assert_array_equal(closure.step(states[:, 0]), calm.step(states[:, 0]))
+    with pytest.raises(mac.UsageError, match="stochastic"):
+        closure.jacobian(states[:, 0])
+    with pytest.raises(mac.UsageError, match="no columns yet"):
+        mac.load(model).seed(1)

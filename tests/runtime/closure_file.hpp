@@ -45,6 +45,17 @@ inline std::vector<double> random_inputs(std::size_t steps, std::size_t columns,
   return y;
 }
 
+/// The same with noise: its last two inputs.
+inline Model stochastic_burgers_closure(LayerKind kind) {
+  Model model = burgers_closure(kind);
+  model.noise = {.channels = 2, .time = 0.05};
+  model.shape.d_in += model.noise.channels;
+  model.parameters = initial_parameters(model.shape, 3);
+  for (double& value : model.parameters) value = static_cast<double>(static_cast<float>(value));
+  return model;
+}
+inline constexpr std::uint64_t program_seed = 17;  // of the noise, in the programs of tests/runtime/programs
+
 /// What the library's engine gives for them, column by column: (steps, columns, outputs)
 template <class T>
 std::vector<double> engine_steps(const Model& model, const std::vector<double>& y, std::size_t columns) {
@@ -53,12 +64,15 @@ std::vector<double> engine_steps(const Model& model, const std::vector<double>& 
   const std::size_t inputs = in_mean.size(), outputs = out_mean.size();
   const std::size_t steps = y.size() / (columns * inputs);
   std::vector<double> closure(steps * columns * outputs);
-  std::vector<T> x(inputs), c(outputs);
+  std::vector<T> x(model.shape.d_in), c(outputs);
   for (std::size_t j = 0; j < columns; ++j) {
+    RedNoise noise(model.noise, model.closure_step.value_or(0), 1);
     std::vector<T> memory(engine.state_size());
     for (std::size_t t = 0; t < steps; ++t) {
       for (std::size_t i = 0; i < inputs; ++i)
         x[i] = static_cast<T>((y[(t * columns + j) * inputs + i] - in_mean[i]) * (1 / in_scale[i]));
+      noise.advance(0, {program_seed, static_cast<std::uint32_t>(j)}, t);
+      for (std::size_t i = 0; i < noise.channels(); ++i) x[inputs + i] = static_cast<T>(noise.of(0)[i]);
       engine.step(1, x.data(), c.data(), memory.data());
       for (std::size_t i = 0; i < outputs; ++i)
         closure[(t * columns + j) * outputs + i] = out_mean[i] + out_scale[i] * static_cast<double>(c[i]);

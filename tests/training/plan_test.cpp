@@ -190,5 +190,39 @@ TEST(TrainingPlan, NamesWhatASettingMayBe) {
             std::string::npos);
 }
 
+const std::string score = "[training]\nloss = 'crps'\nrollout_steps = 5\nwindow = 8\n";
+
+TEST(TrainingPlan, ReadsNoiseOfAStochasticNetwork) {
+  const auto network =
+      Experiment::parse(head + mamba + "noise_channels = 3\nnoise_time = 0.5\n" + score, "test.toml")
+          .models.at(0)
+          .network.value();
+  EXPECT_EQ(network.noise, (NoiseInputs{3, 0.5}));
+  EXPECT_EQ(network.shape.d_in, 6u + 3u);
+  EXPECT_EQ(network.training.stages.at(0).members, 4u);
+  EXPECT_EQ(Experiment::parse(head + "[rollout]\nmembers = 7\n", "test.toml").rollout.members, 7u);
+  // What is not said leaves the text of a plan as it was before there were members.
+  EXPECT_EQ(to_text(plan_of(mamba)).find("members"), std::string::npos);
+}
+
+TEST(TrainingPlan, RefusesNoiseAndScoresThatDoNotFit) {
+  struct Case {
+    std::string text, message;
+  };
+  for (const auto& [text, message] : std::vector<Case>{
+           {mamba + score, "the loss \"crps\" scores a stochastic network: give it noise_channels"},
+           {mamba + "noise_channels = 3\n", "noise_channels: a network that reads noise is trained by"},
+           {mamba + "noise_time = 0.5\n", "noise_time: is that of noise"},
+           {mamba + "noise_channels = -1\n" + score, "noise_channels"},
+           {mamba + "noise_channels = 3\nnoise_time = -1\n" + score, "noise_time"},
+           {mamba + "noise_channels = 3\n" + score + "members = 1\n", "members"},
+           {mamba + "noise_channels = 3\n[training]\nrecipe = 'auto'\nloss = 'crps'\n", "noise_channels"},
+           {mamba + "noise_channels = 3\n[training]\nloss = 'crps'\nrollout_steps = 8\nwindow = 8\n",
+            "rollout_steps"},
+           {"[rollout]\nmembers = 0\n", "members"},
+           {"[rollout]\nmember = 4\n", "member"}})
+    EXPECT_NE(complaint(text).find(message), std::string::npos) << complaint(text) << " lacks " << message;
+}
+
 }  // namespace
 }  // namespace mac::test

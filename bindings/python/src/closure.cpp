@@ -159,6 +159,16 @@ void Closure::reset_columns(const std::vector<std::size_t>& columns) {
   remembered().reset_columns(columns);
 }
 
+void Closure::seed(std::uint64_t seed, const std::vector<std::uint64_t>& streams) {
+  const auto claimed = claim();
+  remembered().seed(seed, streams);
+}
+
+void Closure::set_noise(bool on) {
+  const auto claimed = claim();
+  remembered().set_noise(on);
+}
+
 void Closure::copy_columns(Closure& other, const std::vector<std::size_t>& from,
                            const std::vector<std::size_t>& to) {
   const auto claimed = claim();
@@ -286,6 +296,14 @@ void bind_closure(py::module_& module) {
       .def("restore_columns", &Closure::restore_columns, py::arg("saved"), py::arg("saved_columns"),
            py::arg("columns"),
            "Columns saved_columns[k] of what was saved become columns[k] of the memory, bit for bit.")
+      .def("seed", &Closure::seed, py::arg("seed"), py::arg("streams") = std::vector<std::uint64_t>{},
+           "Seed of a stochastic closure's noise. Column j reads stream streams[j], by default j; the same "
+           "seed, "
+           "stream and number of steps give the same noise everywhere.")
+      .def("set_noise", &Closure::set_noise, py::arg("on"),
+           "False: a stochastic closure runs without its noise.")
+      .def_property_readonly("noise", &Closure::noise,
+                             "Random numbers that a column reads at every step; 0: deterministic.")
       .def("reset_columns", &Closure::reset_columns, py::arg("columns"), "These columns forget everything.")
       .def("copy_columns", &Closure::copy_columns, py::arg("other"), py::arg("other_columns"),
            py::arg("columns"), "Columns other_columns[k] of another closure become columns[k] of this one.")

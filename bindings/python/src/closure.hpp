@@ -39,6 +39,9 @@ class Closure {
   void restore_columns(const py::buffer& saved, const std::vector<std::size_t>& from,
                        const std::vector<std::size_t>& to);
   void reset_columns(const std::vector<std::size_t>& columns);
+  void seed(std::uint64_t seed, const std::vector<std::uint64_t>& streams);
+  void set_noise(bool on);
+  std::size_t noise() const { return model_->noise(); }
   void copy_columns(Closure& other, const std::vector<std::size_t>& from, const std::vector<std::size_t>& to);
 
   // Guards and columns that rest (docs/hosts.md). Limits may be set before there are columns, and stay through

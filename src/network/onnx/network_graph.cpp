@@ -23,9 +23,15 @@ class NetworkGraph {
   std::string bytes() {
     const std::size_t blocks = shape_.members * shape_.n_blocks, block_state = shape_.state_size() / blocks;
     const Value resolved =
-        graph_.input("resolved", ElementType::float64, shape_.d_in, "resolved variables, physical units");
+        graph_.input("resolved", ElementType::float64, model_.input_size(), "resolved variables, physical units");
     const Value state = graph_.input("state", ElementType::float32, shape_.state_size(),
                                      "memory of the steps before; zeros at the start");
+    Value x = normalised(resolved);
+    if (model_.noise.channels > 0)
+      x = graph_.concat(
+          {x, graph_.input("noise", ElementType::float32, model_.noise.channels,
+                           "random numbers of mean 0 and variance 1, as noise_time in the metadata "
+                           "correlates them; zeros: deterministic")});
     std::vector<Value> states(blocks, state);  // an empty state is everybody's
     if (blocks > 1 && block_state > 0)
       states = graph_.split(state, std::vector<std::size_t>(blocks, block_state));
@@ -33,7 +39,7 @@ class NetworkGraph {
     const auto layer = [&](const Value& u, const std::string& prefix, Value& of_block) {
       return engines_of(shape_.kind).step(graph_, shape_, u, prefix, of_block);
     };
-    physical(network_step(graph_, shape_, normalised(resolved), states, layer));
+    physical(network_step(graph_, shape_, x, states, layer));
     if (block_state > 0)
       graph_.concat(states, "next_state");
     else
@@ -48,11 +54,12 @@ class NetworkGraph {
   Value normalised(const Value& resolved) {
     const Normalisation& n = model_.normalisation;
     const Value centred =
-        graph_.add("Sub", {resolved, graph_.constant("input_mean", {shape_.d_in}, n.input_mean)});
+        graph_.add("Sub", {resolved, graph_.constant("input_mean", {model_.input_size()}, n.input_mean)});
     const Normalisers normalisers(n);
     std::vector<double> factor;
-    for (std::size_t i = 0; i < shape_.d_in; ++i) factor.push_back(normalisers.input.factor(i));
-    const Value scaled = graph_.add("Mul", {centred, graph_.constant("input_factor", {shape_.d_in}, factor)});
+    for (std::size_t i = 0; i < model_.input_size(); ++i) factor.push_back(normalisers.input.factor(i));
+    const Value scaled =
+        graph_.add("Mul", {centred, graph_.constant("input_factor", {model_.input_size()}, factor)});
     return graph_.cast(scaled, ElementType::float32);
   }
   void physical(const Value& output) {
@@ -71,6 +78,7 @@ class NetworkGraph {
     if (!model_.output_names.empty()) entries["output_names"] = nlohmann::json(model_.output_names).dump();
     if (const auto targets = find_closure_targets(model_); !targets.empty())
       entries["closure_targets"] = nlohmann::json(targets).dump();
+    if (model_.noise.channels > 0) entries["noise_time"] = fmt::format("{}", model_.noise.time);
     if (model_.closure_step) entries["closure_step"] = fmt::format("{}", *model_.closure_step);
     if (model_.held) {
       entries["hold"] = to_string(model_.held->hold);

@@ -18,6 +18,7 @@ int main(int argc, char** argv) {
   const size_t columns = (size_t)atol(argv[4]), stop = (size_t)atol(argv[5]);
   check(mac_model_open(argv[1], MAC_FLOAT32, &model, &error), &error);
   check(mac_state_create(model, columns, &state, &error), &error);
+  if (mac_model_noise(model) > 0) check(mac_state_seed(state, 17, NULL, &error), &error);
   const size_t inputs = columns * mac_model_inputs(model), outputs = columns * mac_model_outputs(model);
   double* y = malloc(inputs * sizeof *y);
   double* closure = malloc(outputs * sizeof *closure);

@@ -2,7 +2,7 @@
 ! the closures go to OUTPUT. After STOP steps the state is saved, and a copy of one that was restored goes on from
 ! there. LAYOUT is double, section (an array section that is not contiguous), column (rank 1; one column) or single.
 program steps_fortran
-  use, intrinsic :: iso_fortran_env, only: int8, real32, real64
+  use, intrinsic :: iso_fortran_env, only: int8, int64, real32, real64
   use mac
   implicit none
   call run()  ! a subroutine, so that models and states go out of scope
@@ -31,6 +31,7 @@ contains
     call model%open(path)
     if (model%closure_target(2) /= 2 .or. model%closure_target(99) /= 0) error stop "closure_target"
     call state%create(model, columns)
+    if (model%noise() > 0) call state%seed(17_int64, [(int(k, int64), k=0, columns - 1)])
     allocate (y(model%inputs(), columns), closure(model%outputs(), columns))
     allocate (wide(2*model%inputs(), 3*columns), wide_closure(3*model%outputs(), 2*columns))
     n = 0

@@ -1,0 +1,105 @@
+// Ensembles whose scores are known: members and truth drawn from normal distributions.
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <mac/random.hpp>
+#include <mac/verification.hpp>
+#include <numbers>
+#include <numeric>
+
+namespace mac {
+namespace {
+
+constexpr double nan = std::numeric_limits<double>::quiet_NaN();
+constexpr std::size_t trajectories = 400, times = 12, d = 2, members = 9;
+
+/// At every time N(mean, sigma) with a mean of its own, itself N(0, 1): `scale` times sigma for the members.
+RolloutSplit normal_forecasts(double sigma, double scale) {
+  RandomStream random(2, Purpose::noise, 0);
+  RolloutSplit split;
+  split.name = "test";
+  split.labels.resize(trajectories);
+  for (std::size_t t = 0; t < times; ++t) split.time.push_back(0.5 * static_cast<double>(t));
+  split.blow_up_time.assign(trajectories, nan);
+  split.resolved.resize(trajectories * times * d);
+  split.true_resolved.resize(split.resolved.size());
+  split.members.count = members;
+  split.members.resolved.resize(members * split.resolved.size());
+  split.members.blow_up_time.assign(trajectories * members, nan);
+  for (std::size_t i = 0; i < trajectories; ++i)
+    for (std::size_t k = 0; k < times * d; ++k) {
+      const double mean = random.normal();
+      split.true_resolved[i * times * d + k] = mean + sigma * random.normal();
+      for (std::size_t m = 0; m < members; ++m)
+        split.members.resolved[(i * members + m) * times * d + k] = mean + scale * sigma * random.normal();
+    }
+  return split;
+}
+
+Verification verified(const RolloutSplit& split) {
+  VerificationCollector collector;
+  collector.add(split);
+  return collector.finish().value();
+}
+
+TEST(Verification, OfAPerfectEnsembleFindsNothingWrong) {
+  const double sigma = 0.5, climate = std::sqrt(1 + sigma * sigma);
+  const Verification of = verified(normal_forecasts(sigma, 1));
+  EXPECT_EQ(of.members, members);
+  EXPECT_EQ(of.trajectories, trajectories);
+  EXPECT_EQ(of.time.front(), 0.5);
+  EXPECT_EQ(of.time.size(), times - 1);
+  const double n = static_cast<double>(trajectories * d);
+  for (std::size_t k = 0; k < of.time.size(); ++k) {
+    // Means over 800 forecasts; a CRPS has about its mean as standard deviation: five standard errors.
+    const double crps = sigma / std::sqrt(std::numbers::pi) / climate;
+    EXPECT_NEAR(of.crps[k], crps, 5 * crps / std::sqrt(n));
+    EXPECT_NEAR(of.climatology[k], 1 / std::sqrt(std::numbers::pi), 5 * 0.56 / std::sqrt(n));
+    EXPECT_NEAR(of.persistence[k], 2 / std::sqrt(std::numbers::pi), 5 * 0.85 / std::sqrt(n));
+    EXPECT_NEAR(of.spread[k] / of.error[k], 1, 0.15);
+  }
+  EXPECT_NEAR(of.spread_error_ratio(100), 1, 0.04);
+  EXPECT_NEAR(std::accumulate(of.ranks.begin(), of.ranks.end(), 0.0), 1, 1e-12);
+  // 8800 ranks of 10 kinds: a share of .1 has the standard deviation .0032.
+  for (const double share : of.ranks) EXPECT_NEAR(share, 0.1, 0.016);
+  for (std::size_t k = 0; k < reliability_bins; ++k) {
+    if (of.forecasts[k] < 0.01) continue;
+    // A member is above with the probability that was forecast, give or take nine members.
+    EXPECT_NEAR(of.observed[k], static_cast<double>(k) / 10, 0.2) << k;
+  }
+  EXPECT_NEAR(of.correlation, 0, 0.1);  // all forecasts are equally uncertain
+}
+
+TEST(Verification, OfATooNarrowEnsembleSaysSo) {
+  const Verification of = verified(normal_forecasts(0.5, 0.25));
+  EXPECT_NEAR(of.spread_error_ratio(100), 0.25, 0.03);
+  EXPECT_GT(of.ranks.front() + of.ranks.back(), 0.5);
+  EXPECT_GT(of.crps[3], verified(normal_forecasts(0.5, 1)).crps[3]);
+}
+
+TEST(Verification, LeavesOutTrajectoriesThatLostAMember) {
+  RolloutSplit split = normal_forecasts(0.5, 1);
+  split.members.blow_up_time[3 * members + 2] = 1.0;
+  for (std::size_t k = times * d / 2; k < times * d; ++k)
+    split.members.resolved[(3 * members + 2) * times * d + k] = nan;
+  const Verification of = verified(split);
+  EXPECT_EQ(of.trajectories, trajectories - 1);
+  EXPECT_TRUE(std::isfinite(of.crps.back()));
+}
+
+TEST(Verification, FindsThatSpreadPredictsError) {
+  // Half of the trajectories are ten times as uncertain.
+  RolloutSplit split = normal_forecasts(0.2, 1);
+  RandomStream random(8, Purpose::noise, 0);
+  for (std::size_t i = 0; i < trajectories; i += 2)
+    for (std::size_t k = 0; k < times * d; ++k) {
+      const double mean = random.normal();
+      split.true_resolved[i * times * d + k] = mean + 2 * random.normal();
+      for (std::size_t m = 0; m < members; ++m)
+        split.members.resolved[(i * members + m) * times * d + k] = mean + 2 * random.normal();
+    }
+  EXPECT_GT(verified(split).correlation, 0.5);
+}
+
+}  // namespace
+}  // namespace mac
