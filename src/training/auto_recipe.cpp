@@ -80,6 +80,7 @@ class AutoTraining {
       try_without_memory();
     }
     train_finalists();
+    train_longer();
     return write_model();
   }
 
@@ -265,6 +266,19 @@ class AutoTraining {
       }
     }
     search_.chosen = best();
+  }
+
+  /// What a budget leaves: the best again with twice the steps, as long as that makes it better.
+  void train_longer() {
+    if (options_.budget <= 0 || !search_.judged || !search_.trials[search_.chosen].in_full) return;
+    for (std::size_t last = search_.chosen;; last = search_.chosen) {
+      const Trial best_trial = search_.trials[last];
+      const std::size_t steps = 2 * best_trial.steps;
+      if (!clock_->has_room_for(work(settled(best_trial.settings, steps)))) return;
+      attempt(best_trial.settings, steps);
+      search_.chosen = best();
+      if (search_.chosen == last) return;
+    }
   }
 
   /// The settings with the least noise that did as well where noise was tried. What noise costs is seen only in a whole

@@ -124,6 +124,28 @@ TEST(AutoRecipe, ShortensTheWholeTrainingToWhatTheBudgetHasRoomFor) {
   EXPECT_NE(result.table.find("time budget"), std::string::npos);
 }
 
+TEST(AutoRecipe, UsesWhatABudgetLeavesForLongerTrainings) {
+  const RecordedProblem problem;
+  const ScratchFolder folder;
+  problem.write(folder.file("data.h5"));
+  // Every training is said to have taken a second, so that what there is room for does not depend on the machine.
+  fs::create_directory(folder.file("m.trials"));
+  write_bytes(folder.file("m.trials/seconds.txt"), "1 1 1 1 1 1 1 1 1 1");
+  TrainOptions options{1, true, true};
+  options.budget = 10;
+  const std::string training =
+      "d_model = 2\nblocks = 1\nd_state = 1\n[training]\nsteps = 310\nbatch = 1\nnoise = 0\nmax_lr = "
+      "4e-3\nloss = 'closure'\n";
+  const Json said = Json::parse(
+      search(problem, folder.file("data.h5"), folder.file("m.safetensors"), options, training).search);
+  std::vector<std::size_t> steps;
+  for (const Json& trial : said.at("trials")) steps.push_back(trial.at("steps").get<std::size_t>());
+  EXPECT_EQ(steps[0], 300u);
+  for (std::size_t i = 2; i < steps.size(); ++i) EXPECT_EQ(steps[i], 2 * steps[i - 1]) << i;
+  EXPECT_GT(steps.size(), 2u);
+  EXPECT_LT(steps.size(), 10u);
+}
+
 TEST(AutoRecipe, TrainsTheBestTrialInFullAndAnotherThatIsNotTheSame) {
   const RecordedProblem problem;
   const ScratchFolder folder;
