@@ -34,7 +34,9 @@ StagePlan scored(LossKind kind, RolloutForm form, std::size_t members) {
 }
 
 LossContext context_of(const Problem& problem, HeldClosure held, std::size_t history, int threads = 1) {
-  return {*problem.system, problem.normalisation, held, 0.05, threads, history, red};
+  LossContext context{*problem.system, problem.normalisation, held, 0.05, threads, history};
+  context.noise = red;
+  return context;
 }
 
 void expect_gradient(Problem problem, const StagePlan& stage, HeldClosure held, std::size_t history) {
