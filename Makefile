@@ -38,7 +38,7 @@ test: build
 test-long: build
 	@ctest --test-dir build --output-on-failure --label-regex long
 
-docs: build
+docs: setup
 	@scripts/docs
 
 bench: build

@@ -22,8 +22,7 @@ static void check(mac_status status, const mac_error* error) {
 
 /* Rates of sites first .. last-1; x and closure point at site 0. */
 static void rates(const double* x, const double* closure, long first, long last, double* rate) {
-  for (long k = first; k < last; ++k)
-    rate[k] = -x[k - 1] * (x[k - 2] - x[k + 1]) - x[k] + F + closure[k];
+  for (long k = first; k < last; ++k) rate[k] = -x[k - 1] * (x[k - 2] - x[k + 1]) - x[k] + F + closure[k];
 }
 
 /* By the thread that owns an end. */
@@ -98,9 +97,9 @@ int main(int argc, char** argv) {
   const double seconds = omp_get_wtime() - begin;
   double total = 0;
   for (long k = 0; k < sites; ++k) total += x[k];
-  printf("%ld sites, %ld steps, %d threads: %.3g sites a second (closure alone %.3g), %.0f bytes a site\n", sites, steps,
-         threads, (double)sites * (double)steps / seconds, (double)sites * (double)steps / closure_seconds,
-         memory / (double)sites);
+  printf("%ld sites, %ld steps, %d threads: %.3g sites a second (closure alone %.3g), %.0f bytes a site\n",
+         sites, steps, threads, (double)sites * (double)steps / seconds,
+         (double)sites * (double)steps / closure_seconds, memory / (double)sites);
   printf("checksum %.17g\n", total);
   free(sum);
   free(rate);

@@ -47,8 +47,8 @@ class ConfigTable {
   std::map<std::string, std::string> values() const;
 
   bool has(std::string_view key) const;
-  std::vector<std::string> keys() const;        // in alphabetical order; none counts as asked for
-  bool holds_list(std::string_view key) const;  // the value is an array
+  std::vector<std::string> keys() const;         // in alphabetical order; none counts as asked for
+  bool holds_list(std::string_view key) const;   // the value is an array
   bool holds_lists(std::string_view key) const;  // ... of arrays
   bool holds_table(std::string_view key) const;  // does not count as asking
   /// A formula: a string, or a number as text.

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <mac/config.hpp>
 #include <mac/random.hpp>
+#include <mac/reduced_step.hpp>
 #include <mac/system.hpp>
 #include <mac/system_family.hpp>
 #include <mac/training_plan.hpp>
@@ -54,10 +55,6 @@ std::string to_string(const Interval& interval);
 struct EvaluationPlan {
   std::vector<Interval> intervals;      // for the test split
   std::vector<Interval> ood_intervals;  // for the ood split
-};
-
-struct RolloutPlan {
-  std::size_t members = 1;  // runs from each state of test and ood, of models that have several
 };
 
 /// Whether `mac rollout` takes a split where none is named: test, ood, statistics.

@@ -129,12 +129,15 @@ struct RolloutOptions {
   std::optional<ResolvedRange> parameter_range = std::nullopt;  // the model's; default: that of the data
 };
 
-/// Several runs from each state of a split: rows (n_traj, members).
-struct MemberRuns {
-  std::size_t count = 1;
+/// Several runs from each state: rows (n_traj, members).
+struct MemberArrays {
   std::vector<double> resolved, closure;  // (n_traj, members, n_time, d or c); empty where there is one
   std::vector<double> blow_up_time;       // (n_traj, members)
   std::vector<double> memory;             // (n_traj, members, memory_size)
+};
+/// Those of a split.
+struct MemberRuns : MemberArrays {
+  std::size_t count = 1;
 };
 
 /// Rolls the model out from the initial state of every trajectory of the splits and writes a rollout file:

@@ -21,6 +21,7 @@ struct RunOptions {
   bool report = true;                     // false: no report.html, which needs gnuplot
   std::string data_from = {};             // another run's folder: its data file is taken if it is the same
   bool portable = false;                  // networks that were trained otherwise are trained again
+  bool only_data = false;                 // ends when the data are there; others take them by data_from
 };
 
 struct RunResult {
@@ -38,6 +39,9 @@ std::vector<std::string> run_stages();
 ///
 /// An output is kept when it was made from the same inputs and has not changed since, by content (run.json
 /// holds the hashes), not by date. A run that was killed goes on, training from its last checkpoint.
+///
+/// Ranks share the trajectories of data and rollouts. Where several models are to be trained, each is trained by one
+/// rank, whoever is free; a single one by all together.
 RunResult run_study(const Experiment& experiment, const std::string& folder, const RunOptions& options);
 
 }  // namespace mac

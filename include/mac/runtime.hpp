@@ -53,6 +53,13 @@ void call(Function function, Args... args) {
     throw Error(status, error.message);
 }
 
+/// a/b where that is a whole number, else 0.
+inline std::size_t whole_ratio(double a, double b) {
+  const double ratio = a / b, whole = std::round(ratio);
+  if (!(whole >= 1 && whole < 1e9) || std::abs(ratio - whole) > 1e-9 * whole) return 0;
+  return static_cast<std::size_t>(whole);
+}
+
 inline void expect_size(std::string_view what, std::size_t size, std::size_t expected) {
   if (size != expected)
     throw Error(MAC_INVALID_ARGUMENT, std::string(what) + " has " + std::to_string(size) +
@@ -480,7 +487,7 @@ struct CouplingOptions {
 /// Arrays are (columns, inputs) and (columns, outputs). A step does not allocate.
 class Coupling {
  public:
-  /// dt is the model's closure step, where its file says.
+  /// dt is the host's step: the model's closure step, where its file says, or a whole fraction or multiple of it.
   Coupling(const Model& model, double dt, const CouplingOptions& options = {})
       : dt_(dt),
         held_{options.hold.value_or(model.hold()), model.target()},
@@ -491,10 +498,16 @@ class Coupling {
         previous_(closure_.size()),
         room_(options.columns * model.inputs()) {
     if (!(dt > 0)) throw Error(MAC_INVALID_ARGUMENT, "dt is " + std::to_string(dt) + ": expected > 0");
-    if (const auto step = model.closure_step(); step && std::abs(dt - *step) > 1e-9 * *step)
-      throw Error(MAC_INVALID_ARGUMENT, "dt is " + std::to_string(dt) +
-                                            ": the model was trained for a closure step of " +
-                                            std::to_string(*step));
+    if (const auto step = model.closure_step()) {
+      pieces_ = detail::whole_ratio(*step, dt);
+      closure_steps_ = detail::whole_ratio(dt, *step);
+      if (pieces_ == 0 && closure_steps_ == 0)
+        throw Error(MAC_INVALID_ARGUMENT,
+                    "dt is " + std::to_string(dt) + ": the model was trained for a closure step of " +
+                        std::to_string(*step) + ", of which it is neither a whole fraction nor a multiple");
+      pieces_ = std::max<std::size_t>(1, pieces_);
+      closure_steps_ = std::max<std::size_t>(1, closure_steps_);
+    }
     if (targets_.empty()) targets_ = model.closure_targets();
     if (targets_.empty())
       throw Error(MAC_INVALID_ARGUMENT, "the model has " + std::to_string(model.outputs()) +
@@ -517,13 +530,16 @@ class Coupling {
   /// Goes on with a state that was restored, whose columns changed, or that others stepped.
   void resume(const State& state) {
     if (state.steps() > 0) state.closure_at(Hold::zero, 0, closure_);
+    piece_ = 0;
     at_rest_.clear();
     for (std::size_t j = 0; j < columns_; ++j)
       if (state.steps(j) == 0) at_rest_.push_back(j);
   }
 
-  /// closure() at y; the state goes one step on.
+  /// closure() at y; the state goes one step on, where a closure step begins.
   void predict(State& state, std::span<const double> y) {
+    state_ = &state;
+    if (piece_ > 0) return;
     if (before_) before_->copy(state);
     state.step(y, previous_);
     std::swap(closure_, previous_);
@@ -537,22 +553,17 @@ class Coupling {
   /// y from t to t + dt, after predict(). rhs(t, y, dydt) is that of all columns at once, on spans.
   template <class Rhs>
   void advance(double t, Rhs&& rhs, std::span<double> y) {
-    const std::size_t n = columns_ * inputs_;
-    detail::expect_size("y", y.size(), n);
-    held_rk4::step(
-        {columns_, inputs_, targets_.size(), targets_.data()}, dt_, room_,
-        [&](std::size_t i, const double* at, double* rate) {
-          rhs(t + held_rk4::a(i) * dt_, std::span<const double>(at, n), std::span<double>(rate, n));
-        },
-        [&](std::size_t i, const double* at) -> held_rk4::StageClosure {
-          if (!before_ || i == 0)
-            return {closure_.data(), previous_.data(), held_rk4::share(held_, has_previous_, held_rk4::a(i))};
-          of_stage_->copy(*before_);
-          of_stage_->step({at, n}, previous_);  // which the hold stage has no other use for
-          return {previous_.data(), nullptr, 0};
-        },
-        y.data());
+    detail::expect_size("y", y.size(), columns_ * inputs_);
+    const double h = dt_ / static_cast<double>(closure_steps_);
+    for (std::size_t k = 0; k < closure_steps_; ++k) {
+      if (k > 0) predict(*state_, y);
+      advance_piece(t + static_cast<double>(k) * h, h, rhs, y);
+      piece_ = (piece_ + 1) % pieces_;
+    }
   }
+
+  /// Whether the host stands at the beginning of a closure step, where the state alone is all of the memory.
+  bool at_closure_step() const { return piece_ == 0; }
 
   /// The last prediction.
   std::span<const double> closure() const { return closure_; }
@@ -560,7 +571,31 @@ class Coupling {
   double dt() const { return dt_; }
 
  private:
+  template <class Rhs>
+  void advance_piece(double t, double h, Rhs& rhs, std::span<double> y) {
+    const std::size_t n = columns_ * inputs_;
+    const auto fraction = [&](std::size_t i) {  // of the closure step
+      return (static_cast<double>(piece_) + held_rk4::a(i)) / static_cast<double>(pieces_);
+    };
+    held_rk4::step(
+        {columns_, inputs_, targets_.size(), targets_.data()}, h, room_,
+        [&](std::size_t i, const double* at, double* rate) {
+          rhs(t + held_rk4::a(i) * h, std::span<const double>(at, n), std::span<double>(rate, n));
+        },
+        [&](std::size_t i, const double* at) -> held_rk4::StageClosure {
+          if (!before_ || fraction(i) == 0)
+            return {closure_.data(), previous_.data(), held_rk4::share(held_, has_previous_, fraction(i))};
+          of_stage_->copy(*before_);
+          of_stage_->step({at, n}, previous_);  // which the hold stage has no other use for
+          return {previous_.data(), nullptr, 0};
+        },
+        y.data());
+  }
+
   double dt_;
+  std::size_t pieces_ = 1, closure_steps_ = 1;  // host steps in a closure step, or the other way round
+  std::size_t piece_ = 0;                       // host steps since a closure step began
+  State* state_ = nullptr;                      // of the last predict()
   HeldClosure held_;
   std::size_t columns_, inputs_;
   std::vector<std::size_t> targets_;
@@ -600,7 +635,11 @@ class CoupledStepper {
 
   // The memory, to save and restore beside y; a restored stepper goes on bit for bit.
   const State& state() const { return state_; }
-  std::vector<std::byte> save() const { return state_.save(); }
+  std::vector<std::byte> save() const {
+    if (!coupling_.at_closure_step())
+      throw Error(MAC_INVALID_ARGUMENT, "a stepper is saved where a closure step begins, not within one");
+    return state_.save();
+  }
   void restore(std::span<const std::byte> saved) {
     state_.restore(saved);
     coupling_.resume(state_);

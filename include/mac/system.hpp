@@ -77,11 +77,11 @@ struct Lattice {
   /// site as far on this side of the end.
   enum class Edge { periodic, nearest, zero, mirror };
 
-  std::string name;                     // "X"
-  std::vector<std::size_t> extents;     // sites along each direction
-  std::vector<Edge> edges;              // of each direction
-  std::vector<std::size_t> variables;   // (sites): the resolved variable at each, the last direction fastest
-  std::vector<std::string> length_keys; // keys of [system] that say how long it is, and nothing else
+  std::string name;                      // "X"
+  std::vector<std::size_t> extents;      // sites along each direction
+  std::vector<Edge> edges;               // of each direction
+  std::vector<std::size_t> variables;    // (sites): the resolved variable at each, the last direction fastest
+  std::vector<std::string> length_keys;  // keys of [system] that say how long it is, and nothing else
 
   std::size_t sites() const { return variables.size(); }
   bool operator==(const Lattice&) const = default;

@@ -23,7 +23,8 @@ SystemParameters trained_parameters(const Model& model);
 SystemParameters trained_parameters(const std::string& path);
 
 /// Without what says how long the lattices of a local network are: it runs on those of any length.
-SystemParameters without_lengths(SystemParameters parameters, const NetworkInputs& inputs, const System& system);
+SystemParameters without_lengths(SystemParameters parameters, const NetworkInputs& inputs,
+                                 const System& system);
 
 /// The range of each parameter that varied in a network's training, as the data name them; none where the file
 /// does not say, or of other parameters.

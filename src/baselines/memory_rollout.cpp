@@ -20,6 +20,7 @@
 #include "baselines/hermite.hpp"
 #include "baselines/memory_kernel.hpp"
 #include "integrators/simd.hpp"
+#include "rollout/group.hpp"
 
 namespace mac {
 
@@ -81,7 +82,7 @@ struct Shared {
   std::vector<double> sigma;
 };
 
-class MemoryGroup final : public ClosureGroup {
+class MemoryGroup final : public ClosureGroup, public HasIntegrator {
  public:
   MemoryGroup(const Shared& shared, const Steps& steps, std::size_t count)
       : shared_(shared),

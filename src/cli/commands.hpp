@@ -57,6 +57,7 @@ void add_bench(CLI::App& program);
 void add_predict(CLI::App& program);
 void add_info(CLI::App& program);
 void add_ensemble(CLI::App& program);
+void add_new_system(CLI::App& program);
 void add_export(CLI::App& program);
 void add_diagnose(CLI::App& program);
 CLI::App* add_diagnose_memory(CLI::App& diagnose);  // mac diagnose memory

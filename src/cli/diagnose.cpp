@@ -9,6 +9,7 @@
 #include <nlohmann/json.hpp>
 
 #include "cli/commands.hpp"
+#include "parallel/ranks.hpp"
 
 namespace mac::cli {
 
@@ -195,7 +196,7 @@ void add_diagnose(CLI::App& program) {
       results[diagnosis.name] = finding ? finding->value : json(nullptr);
       if (finding && printing) show("{}\n", render(finding->table, TableFormat::text));
     }
-    if (!options->common.json.empty()) write_json(options->common.json, results);
+    if (!options->common.json.empty() && ranks().root()) write_json(options->common.json, results);
   });
 }
 

@@ -9,6 +9,7 @@
 #include "cli/commands.hpp"
 #include "evaluation/memory_response.hpp"
 #include "io/atomic_file.hpp"
+#include "parallel/ranks.hpp"
 #include "report/figures.hpp"
 #include "report/gnuplot.hpp"
 
@@ -124,6 +125,8 @@ CLI::App* add_diagnose_memory(CLI::App& diagnose) {
       ->type_name("FILE");
   add_common(*command, options->common, true);
   command->callback([options, longest] {
+    if (!ranks().root()) return;
+    const Alone alone;
     if (longest->count() > 0) options->memory.longest = options->longest;
     options->memory.threads = options->common.threads;
     const DataFile data = DataFile::open(options->data);

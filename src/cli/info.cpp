@@ -87,8 +87,8 @@ Description describe_model(const Safetensors& file) {
     std::vector<std::string> offsets;
     for (const StencilRange& range : model.inputs.stencil)
       offsets.push_back(fmt::format("{} to {}", range.from, range.to));
-    add("local", fmt::format("one network for each site of {}, neighbours {}", fmt::join(model.inputs.of, " and "),
-                             fmt::join(offsets, ", ")));
+    add("local", fmt::format("one network for each site of {}, neighbours {}",
+                             fmt::join(model.inputs.of, " and "), fmt::join(offsets, ", ")));
   }
   if (!model.inputs.is_plain()) add("reads", fmt::format("{}", fmt::join(model.input_names, ", ")));
   if (!model.closure_targets.empty())

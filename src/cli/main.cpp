@@ -8,16 +8,22 @@
 #include <mac/error.hpp>
 #include <mac/progress.hpp>
 #include <mac/version.hpp>
+#include <optional>
 #include <stdexcept>
+#include <string_view>
 
 #include "base/nearest.hpp"
 #include "base/standard_streams.hpp"
 #include "cli/commands.hpp"
+#include "cli/join.hpp"
+#include "parallel/ranks.hpp"
 #include "systems/plugin.hpp"
 
 namespace mac::cli {
 
 namespace {
+
+constexpr std::string_view shared_commands[]{"run", "sweep", "generate", "train", "rollout", "diagnose"};
 
 /// A first word that is no command, said before the parser complains about what is missing.
 void check_command(const CLI::App& program, int argc, char** argv) {
@@ -26,6 +32,16 @@ void check_command(const CLI::App& program, int argc, char** argv) {
   for (const CLI::App* command : program.get_subcommands({})) names.push_back(command->get_name());
   if (std::find(names.begin(), names.end(), argv[1]) == names.end())
     throw UsageError("unknown command \"{}\"{}", argv[1], suggestion(argv[1], names));
+}
+
+/// Whether the ranks share the command's work; what others do takes one process, rank 0.
+bool is_shared(const CLI::App& program, int argc, char** argv) {
+  const auto commands = program.get_subcommands({});
+  for (int i = 1; i < argc; ++i)
+    if (std::ranges::any_of(commands,
+                            [&](const CLI::App* command) { return command->get_name() == argv[i]; }))
+      return std::ranges::find(shared_commands, argv[i]) != std::end(shared_commands);
+  return false;
 }
 
 /// Runs the command, or prints the help or the complaint; gives the exit code.
@@ -40,7 +56,7 @@ int parse(CLI::App& program, int argc, char** argv) {
 
 int run(int argc, char** argv) {
   CLI::App program{"MAC learns the missing part of a reduced-order model.", "mac"};
-  program.set_version_flag("--version", [] { return version_text(); });
+  program.set_version_flag("--version", [] { return version_text() + ", " + mpi_description(); });
   program.require_subcommand(1);
   program
       .add_option_function<std::vector<std::string>>(
@@ -64,6 +80,7 @@ int run(int argc, char** argv) {
   add_sweep(program);
   add_generate(program);
   add_import(program);
+  add_new_system(program);
   add_train(program);
   add_rollout(program);
   add_evaluate(program);
@@ -85,24 +102,31 @@ int run(int argc, char** argv) {
   });
   open_closed_streams();
   watch_interrupts();
+  const auto failed = [](int exit_code, std::string_view why) {
+    return leave_ranks(exit_code, why.empty() ? "" : fmt::format("mac: {}\n", why));
+  };
   try {
+    join_ranks();
     check_command(program, argc, argv);
     if (const char* plugins = std::getenv("MAC_PLUGINS")) load_plugins(plugins);
+    std::optional<Alone> alone;
+    if (!is_shared(program, argc, argv)) {
+      if (!ranks().root()) return leave_ranks(0, "");
+      alone.emplace();
+    }
     const int exit_code = parse(program, argc, argv);
     finish_output();
-    return exit_code;
+    return leave_ranks(exit_code, "");
   } catch (const Interrupted&) {
-    say("mac: interrupted\n");
-    return interrupt_exit_code();
+    return failed(interrupt_exit_code(), "interrupted");
+  } catch (const FailedElsewhere&) {
+    return failed(1, "");
   } catch (const UsageError& error) {
-    say("mac: {}\n", error.what());
-    return 2;
+    return failed(2, error.what());
   } catch (const std::length_error&) {
-    say("mac: more memory was asked for than any machine has\n");
-    return 1;
+    return failed(1, "more memory was asked for than any machine has");
   } catch (const std::exception& error) {
-    say("mac: {}\n", error.what());
-    return 1;
+    return failed(1, error.what());
   }
 }
 

@@ -7,6 +7,7 @@
 
 #include "base/standard_streams.hpp"
 #include "cli/commands.hpp"
+#include "parallel/ranks.hpp"
 
 namespace mac::cli {
 
@@ -89,6 +90,8 @@ void add_rollout(CLI::App& program) {
     options->request.on_device = options->device == "cuda";
     const DataFile data = DataFile::open(options->data);
     rollout(options->request, data, options->output, options->rollout);
+    if (!ranks().root()) return;
+    const Alone rest;
     if (options->request.allow_other_parameters)
       if (const auto warning = parameters_warning(options->request.model, data.path(), data.experiment()))
         say("warning: {}\n", *warning);

@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "cli/commands.hpp"
+#include "parallel/ranks.hpp"
 
 namespace mac::cli {
 
@@ -55,6 +56,7 @@ void add_run(CLI::App& program) {
     options->run.quiet = options->common.quiet;
     options->run.portable = options->common.portable;
     const RunResult result = run_study(experiment, options->folder, options->run);
+    if (!ranks().root()) return;
     if (!options->common.json.empty()) write_text(options->common.json, metrics_text(result.evaluation));
     const std::vector<Verdict> judged = verdicts(result.evaluation);
     if (options->common.json == "-") {

@@ -25,6 +25,8 @@ std::string settings_reference() {
   const Draft fast = recipe("fast"), paper = recipe("paper"), searched = recipe("auto");
   return section("[data]", "Its splits, `[data.train]` and so on, are above.",
                  markdown(data_settings(), {{"Default", DataPlan{}}})) +
+         section("[rollout]", "How the reduced equations are integrated, in rollouts and in training.",
+                 markdown(rollout_settings(), {{"Default", RolloutPlan{}}})) +
          section(
              "[[models]]",
              "Sizes of a network; `d_state` only of kinds that have states. With `recipe = \"auto\"` what "
@@ -34,8 +36,6 @@ std::string settings_reference() {
                  "A network that reads noise is a stochastic closure; it is trained by a score "
                  "(`loss = \"crps\"`). [Stochastic closures](stochastic.md).",
                  markdown(noise_settings(), {{"Default", NoiseInputs{}}})) +
-         section("[rollout]", "What `mac run` rolls out.",
-                 markdown(rollout_settings(), {{"Default", RolloutPlan{}}})) +
          baselines() +
          section(
              "[training]", "Of the whole training; defaults are those of the recipe.",

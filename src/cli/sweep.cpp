@@ -2,11 +2,16 @@
 #include "run/sweep.hpp"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
+#include <filesystem>
 #include <memory>
 #include <nlohmann/json.hpp>
 
+#include "base/standard_streams.hpp"
 #include "cli/commands.hpp"
+#include "io/atomic_file.hpp"
+#include "parallel/ranks.hpp"
 
 namespace mac::cli {
 
@@ -15,15 +20,52 @@ namespace {
 nlohmann::json to_json(const std::vector<SweepAxis>& axes, const SweepResult& result) {
   nlohmann::json rows = nlohmann::json::array();
   for (const SweepRow& row : result.rows) {
-    nlohmann::json entry{{"model", row.model},         {"split", row.split},
-                         {"interval", row.interval},   {"error", row.error},
-                         {"warnings", row.warnings},   {"values", nlohmann::json::object()},
+    nlohmann::json entry{{"model", row.model},
+                         {"split", row.split},
+                         {"interval", row.interval},
+                         {"error", row.error},
+                         {"validation_error", row.validation},
+                         {"warnings", row.warnings},
+                         {"values", nlohmann::json::object()},
                          {"better_than_none", nullptr}};
     if (row.better) entry["better_than_none"] = *row.better;
     for (std::size_t a = 0; a < axes.size(); ++a) entry["values"][axes[a].key] = row.values[a];
     rows.push_back(std::move(entry));
   }
-  return {{"rows", rows}, {"made", result.done}, {"kept", result.kept}};
+  return {{"rows", rows},
+          {"best", result.best ? nlohmann::json(*result.best) : nlohmann::json(nullptr)},
+          {"made", result.done},
+          {"kept", result.kept}};
+}
+
+/// As a word of a shell.
+std::string shell_word(const std::string& text) {
+  std::string word = "'";
+  for (const char c : text) word += c == '\'' ? std::string("'\\''") : std::string(1, c);
+  return word + "'";
+}
+
+/// The command again, with absolute paths, for jobs that start anywhere.
+void write_slurm(const CLI::App& command, const Experiment& experiment, const std::vector<SweepAxis>& axes,
+                 const std::string& folder, const SweepOptions& options) {
+  namespace fs = std::filesystem;
+  std::string words = shell_word(fs::read_symlink("/proc/self/exe").string()) + " sweep";
+  for (const CLI::Option* option : command.get_options()) {
+    const std::string name = option->get_name();
+    if (option->count() == 0 || name == "--slurm" || name == "--help") continue;
+    const bool file = name == "experiment" || name == "--output";
+    for (std::string value : option->results()) {
+      if (option->get_expected_max() == 0) value.clear();  // a flag
+      if (file) value = fs::absolute(value).string();
+      words += (name == "experiment" ? "" : " " + name) + (value.empty() ? "" : " " + shell_word(value));
+    }
+  }
+  const std::size_t points = sweep_points(axes, options);
+  make_folder(folder);
+  const fs::path script = fs::path(folder) / "sweep.sh";
+  write_file_atomically(script, slurm_script(words, points));
+  show("{}: {} runs of {}; submit them with: bash {}\n", script.string(), points, experiment.config.file(),
+       script.string());
 }
 
 }  // namespace
@@ -34,6 +76,8 @@ void add_sweep(CLI::App& program) {
     SweepOptions sweep;
     std::string experiment, folder, seeds, device = "cpu";
     std::vector<std::string> over;
+    std::size_t point = 0;
+    bool slurm = false;
   };
   const auto options = std::make_shared<Options>();
   CLI::App* command =
@@ -63,8 +107,17 @@ void add_sweep(CLI::App& program) {
   command->add_option("--device", options->device, "Where the networks are trained: cpu (default) or cuda")
       ->check(CLI::IsMember({"cpu", "cuda"}))
       ->type_name("DEVICE");
+  command->add_flag("--slurm", options->slurm,
+                    "Write DIR/sweep.sh, which submits the sweep as a Slurm job array, and run nothing");
+  CLI::Option* point = command
+                           ->add_option("--point", options->point,
+                                        "Run only this combination, counted from 0: a task of a job array")
+                           ->check(CLI::Range(0, 9999))
+                           ->type_name("N");
+  command->add_flag("--only-data", options->sweep.only_data, "Only make the data that the runs share")
+      ->excludes(point);
   add_common(*command, options->common, true);
-  command->callback([options] {
+  command->callback([options, point, command] {
     const Experiment experiment = Experiment::read(options->experiment);
     std::vector<SweepAxis> axes;
     for (const std::string& text : options->over) axes.push_back(sweep_axis(text));
@@ -72,12 +125,23 @@ void add_sweep(CLI::App& program) {
     options->sweep.run.device = device_from(options->device);
     options->sweep.run.threads = options->common.threads;
     options->sweep.run.quiet = options->common.quiet;
+    if (point->count() > 0) options->sweep.point = options->point;
+    if (options->slurm) {
+      on_root([&] { write_slurm(*command, experiment, axes, options->folder, options->sweep); });
+      return;
+    }
     const SweepResult result = sweep(experiment, axes, options->folder, options->sweep);
+    if (!ranks().root()) return;
+    if (options->sweep.only_data || options->sweep.point) {
+      show("{} made, {} kept\n", result.done, result.kept);
+      return;
+    }
     if (!options->common.json.empty()) write_json(options->common.json, to_json(axes, result));
     if (options->common.json == "-") return;
-    fmt::print("{}\n{} made, {} kept\ntable: {}/sweep.csv, figure: {}/sweep.svg\n",
-               render(result.table, TableFormat::text), result.done, result.kept, options->folder,
-               options->folder);
+    show("{}\n{} made, {} kept\ntable: {}/sweep.csv, figure: {}/sweep.svg, page: {}/sweep.html\n",
+         render(result.table, TableFormat::text), result.done, result.kept, options->folder, options->folder,
+         options->folder);
+    if (result.best) show("best by validation error: {}\n", fmt::join(result.table.rows[*result.best], ", "));
   });
 }
 

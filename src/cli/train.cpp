@@ -13,6 +13,7 @@
 #include "base/standard_streams.hpp"
 #include "cli/commands.hpp"
 #include "io/atomic_file.hpp"
+#include "parallel/ranks.hpp"
 
 namespace mac::cli {
 
@@ -76,6 +77,8 @@ void train_network(const Experiment& experiment, const ModelPlan& model, const D
     const auto results = train_seeds(experiment, model, std::span(seeds).subspan(i, together), data,
                                      std::span(paths).subspan(i, together), options);
     for (std::size_t k = 0; k < results.size(); ++k) {
+      if (!ranks().root()) continue;
+      const Alone rest;
       print(paths[i + k], model.network->training, results[k]);
       print_verdicts(judge_training(paths[i + k], data, request.common.threads));
     }
@@ -96,23 +99,25 @@ void run(const TrainRequest& request) {
   const bool folder = request.output.ends_with('/') || fs::is_directory(request.output);
   if (files > 1 && !folder)
     throw UsageError("-o {}: {} models need a folder, as in -o runs/", request.output, files);
-  if (folder) make_folder(request.output);
+  if (folder) on_root([&] { make_folder(request.output); });
   const auto path_of = [&](const ModelPlan& plan) {
     return folder ? (fs::path(request.output) / model_file_name(plan)).string() : request.output;
   };
 
   check_data(experiment, data);
-  if (const auto warning = stability_warning(*experiment.system, data)) say("warning: {}\n", *warning);
+  if (const auto warning = stability_warning(*experiment.system, experiment.rollout, data)) say("warning: {}\n", *warning);
   for (const ModelPlan& model : models) {
     if (model.file) {
       show("{}: is trained already: {}\n", model.name, *model.file);
       continue;
     }
     if (model.baseline) {
-      const std::string path = path_of(model);
-      show("{}: {}\n", path,
-           train_baseline(experiment, model, data, path, request.common.threads, request.common.quiet));
-      print_verdicts(judge_training(path, data, request.common.threads));
+      on_root([&] {
+        const std::string path = path_of(model);
+        show("{}: {}\n", path,
+             train_baseline(experiment, model, data, path, request.common.threads, request.common.quiet));
+        print_verdicts(judge_training(path, data, request.common.threads));
+      });
       continue;
     }
     train_network(experiment, model, data, seeds_of(model), path_of, request);

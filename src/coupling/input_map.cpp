@@ -67,8 +67,9 @@ class InputMap::Reader {
     for (const std::string& name : inputs.of) lattices_.push_back(lattice_named(all_, name, system));
     for (const Lattice& lattice : lattices_)
       if (lattice.extents != lattices_.front().extents || lattice.edges != lattices_.front().edges)
-        throw UsageError("the lattices {} and {} have other sizes or edges: a local closure reads variables of one",
-                         lattices_.front().name, lattice.name);
+        throw UsageError(
+            "the lattices {} and {} have other sizes or edges: a local closure reads variables of one",
+            lattices_.front().name, lattice.name);
     if (lattices_.empty()) return;
     const std::size_t directions = lattices_.front().extents.size();
     if (inputs.stencil.size() != directions)
@@ -76,8 +77,9 @@ class InputMap::Reader {
                        lattices_.front().name, directions);
     for (const StencilRange& range : inputs.stencil)
       if (range.from > 0 || range.to < 0)
-        throw UsageError("the stencil {}..{} does not reach from a site to its neighbours: expected from <= 0 <= to",
-                         range.from, range.to);
+        throw UsageError(
+            "the stencil {}..{} does not reach from a site to its neighbours: expected from <= 0 <= to",
+            range.from, range.to);
   }
 
   std::size_t sites() const { return lattices_.empty() ? 1 : lattices_.front().sites(); }
@@ -112,7 +114,8 @@ class InputMap::Reader {
     }
     if (!lattices_.empty())
       throw UsageError(
-          "the input \"{}\" is no feature of the sites of {}: expected {}[OFFSET], or two of them with +, - or * between",
+          "the input \"{}\" is no feature of the sites of {}: expected {}[OFFSET], or two of them with +, - "
+          "or * between",
           feature, lattices_.front().name, lattices_.front().name);
     throw UsageError(
         "the input \"{}\" is no resolved variable of {}, nor two of them with +, - or * between{}", feature,
@@ -125,7 +128,9 @@ class InputMap::Reader {
     std::vector<std::size_t> closures;
     std::vector<const Lattice*> closed;
     for (const Lattice& lattice : lattices_) {
-      const auto has = [&](std::size_t variable) { return std::ranges::find(targets, variable) != targets.end(); };
+      const auto has = [&](std::size_t variable) {
+        return std::ranges::find(targets, variable) != targets.end();
+      };
       if (std::ranges::none_of(lattice.variables, has)) continue;
       if (!std::ranges::all_of(lattice.variables, has))
         throw UsageError("the equations of some sites of {} have a closure, those of others have none",
@@ -135,8 +140,8 @@ class InputMap::Reader {
     }
     for (std::size_t site = 0; site < sites(); ++site)
       for (const Lattice* lattice : closed)
-        closures.push_back(static_cast<std::size_t>(std::ranges::find(targets, lattice->variables[site]) -
-                                                    targets.begin()));
+        closures.push_back(
+            static_cast<std::size_t>(std::ranges::find(targets, lattice->variables[site]) - targets.begin()));
     for (std::size_t j = 0; j < targets.size(); ++j)
       if (std::ranges::find(closures, j) == closures.end())
         throw UsageError("the closure {} is that of no site of the local network, which would leave it out",
@@ -184,7 +189,8 @@ class InputMap::Reader {
   static std::uint32_t at(const Lattice& lattice, std::size_t site, const std::vector<int>& offsets) {
     std::size_t position = 0, scale = 1;
     for (std::size_t k = lattice.extents.size(); k-- > 0;) {
-      const auto there = neighbour(site % lattice.extents[k], offsets[k], lattice.extents[k], lattice.edges[k]);
+      const auto there =
+          neighbour(site % lattice.extents[k], offsets[k], lattice.extents[k], lattice.edges[k]);
       if (!there) return nothing;
       position += *there * scale;
       scale *= lattice.extents[k];

@@ -4,13 +4,13 @@
 #include <mac/error.hpp>
 #include <mac/progress.hpp>
 #include <map>
+#include <optional>
 
 #include "data/provenance.hpp"
 #include "data/split_writer.hpp"
-#include "io/atomic_file.hpp"
+#include "io/hdf5_output.hpp"
 #include "io/input_file.hpp"
-#include "io/output_lock.hpp"
-#include "parallel/in_order.hpp"
+#include "parallel/ranks_in_order.hpp"
 #include "parallel/thread_count.hpp"
 
 namespace mac {
@@ -19,7 +19,12 @@ namespace {
 
 struct Trajectory {
   std::vector<double> resolved, closure, closure_mean;
+  std::vector<double> final_state;  // the full one, where another split continues this
 };
+
+std::array<std::vector<double>*, 4> arrays(Trajectory& t) {
+  return {&t.resolved, &t.closure, &t.closure_mean, &t.final_state};
+}
 
 /// Full states at the end of a split's trajectories, for the split that continues it.
 using FinalStates = std::vector<std::vector<double>>;
@@ -69,8 +74,10 @@ void start(FullSolver& solver, const System& system, const SplitPlan& split, con
 Trajectory simulate(FullSolver& solver, const SplitPlan& split, const DataPlan& data, const System& system,
                     std::size_t index) {
   const std::size_t d = system.resolved_size(), c = system.closure_size(), times = split.intervals + 1;
-  Trajectory out{std::vector<double>(times * d), std::vector<double>(times * c),
-                 std::vector<double>(split.intervals * c)};
+  Trajectory out{std::vector<double>(times * d),
+                 std::vector<double>(times * c),
+                 std::vector<double>(split.intervals * c),
+                 {}};
   for (std::size_t t = 0; t <= split.intervals; ++t) {
     const auto resolved = std::span(out.resolved).subspan(t * d, d);
     solver.resolved(resolved);
@@ -89,15 +96,25 @@ Trajectory simulate(FullSolver& solver, const SplitPlan& split, const DataPlan& 
   return out;
 }
 
-/// Simulates and writes a split; returns the final full states if another split continues it.
-FinalStates generate_split(const Experiment& experiment, const SplitPlan& split, SplitWriter writer,
-                           const FinalStates* parent, bool keep_final_states, int threads,
-                           Progress& progress) {
+/// Rank 0's states on all ranks: who simulates what is not known before.
+void share(FinalStates& states) {
+  std::vector<std::vector<double>*> all;
+  for (std::vector<double>& state : states) all.push_back(&state);
+  Bytes bytes = packed(all);
+  ranks().broadcast(bytes);
+  unpack(bytes, all);
+}
+
+/// Simulates a split and writes it on rank 0, the only one with a writer; returns the final full states if another
+/// split continues it.
+FinalStates generate_split(const Experiment& experiment, const SplitPlan& split,
+                           std::optional<SplitWriter> writer, const FinalStates* parent,
+                           bool keep_final_states, int threads, Progress& progress) {
   const Varied varied = vary(experiment, split);
   FinalStates final_states(keep_final_states ? split.trajectories : 0);
   std::vector<std::unique_ptr<FullSolver>> solvers(static_cast<std::size_t>(threads));
   // Written in order: the file's bytes don't depend on which thread finishes first.
-  parallel_in_order(
+  ranks_in_order(
       split.trajectories, threads,
       [&](std::size_t worker, std::size_t index) {
         std::unique_ptr<FullSolver>& solver = solvers[worker];
@@ -107,15 +124,17 @@ FinalStates generate_split(const Experiment& experiment, const SplitPlan& split,
               varied.initial.empty() ? split.initial.get() : varied.initial[index].get(),
               experiment.data.seed, index, parent);
         Trajectory trajectory = simulate(*solver, split, experiment.data, system, index);
-        if (keep_final_states) final_states[index].assign(solver->state().begin(), solver->state().end());
+        if (keep_final_states) trajectory.final_state.assign(solver->state().begin(), solver->state().end());
         return trajectory;
       },
-      [&](std::size_t index, const Trajectory& trajectory) {
-        writer.write(index, trajectory.resolved.data(), trajectory.closure.data(),
-                     trajectory.closure_mean.data());
-        if (!varied.parameters.empty()) writer.write_inputs(index, varied.parameters[index].data(), nullptr);
+      [&](std::size_t index, Trajectory trajectory) {
+        writer->write(index, trajectory.resolved.data(), trajectory.closure.data(),
+                      trajectory.closure_mean.data());
+        if (!varied.parameters.empty()) writer->write_inputs(index, varied.parameters[index].data(), nullptr);
+        if (keep_final_states) final_states[index] = std::move(trajectory.final_state);
         progress.advance();
       });
+  if (keep_final_states && ranks().size() > 1) share(final_states);
   return final_states;
 }
 
@@ -139,11 +158,12 @@ void generate(const Experiment& experiment, const std::string& path, const Gener
   for (const SplitPlan& split : data.splits) total += split.trajectories;
 
   refuse_recorded_inputs(experiment);
-  check_output(path, {experiment.config.source()});
-  const OutputLock lock(path);
-  AtomicFile target(path);
-  h5::File file = h5::File::create(target);
-  write_provenance(file, "data", experiment);
+  std::optional<Hdf5Output> output;  // on rank 0
+  on_root([&] {
+    check_output(path, {experiment.config.source()});
+    output.emplace(path);
+    write_provenance(output->file, "data", experiment);
+  });
   {
     Progress progress(fmt::format("generating {} trajectories", experiment.system->name()), total,
                       options.quiet);
@@ -153,13 +173,13 @@ void generate(const Experiment& experiment, const std::string& path, const Gener
           std::any_of(data.splits.begin(), data.splits.end(),
                       [&](const SplitPlan& other) { return other.continues == split.name; });
       const FinalStates* parent = split.continues ? &final_states.at(*split.continues) : nullptr;
+      std::optional<SplitWriter> writer;
+      on_root([&] { writer.emplace(output->file, split, data, *experiment.system); });
       final_states[split.name] =
-          generate_split(experiment, split, SplitWriter(file, split, data, *experiment.system), parent,
-                         is_continued, threads, progress);
+          generate_split(experiment, split, std::move(writer), parent, is_continued, threads, progress);
     }
   }
-  file.close();
-  target.commit();
+  on_root([&] { output->commit(); });
 }
 
 }  // namespace mac

@@ -23,7 +23,8 @@ class GivenSeries {
   const double* at(std::size_t n) {
     if (now_.empty()) return nullptr;
     for (std::size_t i = 0; i < count_; ++i)
-      std::copy_n(values_.data() + (i * times_ + std::min(n, times_ - 1)) * size_, size_, now_.data() + i * size_);
+      std::copy_n(values_.data() + (i * times_ + std::min(n, times_ - 1)) * size_, size_,
+                  now_.data() + i * size_);
     return now_.data();
   }
 

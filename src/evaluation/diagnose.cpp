@@ -5,7 +5,7 @@
 #include <mac/error.hpp>
 #include <mac/progress.hpp>
 
-#include "parallel/parallel_for.hpp"
+#include "parallel/ranks_in_order.hpp"
 #include "parallel/thread_count.hpp"
 
 namespace mac {
@@ -16,18 +16,36 @@ std::size_t steps_of(const DiagnosePlan& plan) {
   return std::max<std::size_t>(1, static_cast<std::size_t>(std::llround(plan.horizon / plan.dt)));
 }
 
-/// Runs work(index, solver at time 0) for every trajectory, in parallel.
-void for_each_trajectory(const DiagnosePlan& plan, const char* label,
-                         const std::function<void(std::size_t, FullSolver&)>& work) {
+struct Numbers {
+  std::vector<double> values;
+};
+std::array<std::vector<double>*, 1> arrays(Numbers& numbers) { return {&numbers.values}; }
+
+/// What work(index, solver at time 0) gives for every trajectory, on all ranks, whoever ran it.
+std::vector<std::vector<double>> for_each_trajectory(
+    const DiagnosePlan& plan, const char* label,
+    const std::function<std::vector<double>(std::size_t, FullSolver&)>& work) {
   Progress progress(label, plan.trajectories, plan.quiet);
-  parallel_for(plan.trajectories, thread_count(plan.threads), [&](std::size_t index, std::size_t) {
-    throw_if_interrupted();
-    const auto solver = plan.system->make_solver(plan.dt);
-    RandomStream random(plan.seed, plan.purpose, static_cast<std::uint32_t>(index));
-    start_trajectory(*plan.system, *plan.initial, index, random, *solver);
-    work(index, *solver);
-    progress.advance();
-  });
+  std::vector<std::vector<double>> results(plan.trajectories);
+  ranks_in_order(
+      plan.trajectories, thread_count(plan.threads),
+      [&](std::size_t, std::size_t index) {
+        throw_if_interrupted();
+        const auto solver = plan.system->make_solver(plan.dt);
+        RandomStream random(plan.seed, plan.purpose, static_cast<std::uint32_t>(index));
+        start_trajectory(*plan.system, *plan.initial, index, random, *solver);
+        return Numbers{work(index, *solver)};
+      },
+      [&](std::size_t index, Numbers numbers) {
+        results[index] = std::move(numbers.values);
+        progress.advance();
+      });
+  std::vector<std::vector<double>*> all;
+  for (auto& result : results) all.push_back(&result);
+  Bytes bytes = packed(all);
+  ranks().broadcast(bytes);
+  unpack(bytes, all);
+  return results;
 }
 
 void check_finite(const DiagnosePlan& plan, std::size_t index, std::size_t step, double value) {
@@ -166,10 +184,10 @@ DiagnosePlan DiagnosePlan::of(const Experiment& experiment, const std::string& n
 
 LyapunovEstimate lyapunov_exponent(const DiagnosePlan& plan) {
   LyapunovEstimate result;
-  result.by_trajectory.resize(plan.trajectories);
-  for_each_trajectory(plan, "Lyapunov exponent", [&](std::size_t index, FullSolver& solver) {
-    result.by_trajectory[index] = growth_rate(plan, index, solver);
-  });
+  const auto rates = for_each_trajectory(
+      plan, "Lyapunov exponent",
+      [&](std::size_t index, FullSolver& solver) { return std::vector{growth_rate(plan, index, solver)}; });
+  for (const auto& rate : rates) result.by_trajectory.push_back(rate[0]);
   const auto n = static_cast<double>(plan.trajectories);
   result.time = n * plan.horizon * 4 / 5;
   for (const double value : result.by_trajectory) result.exponent += value / n;
@@ -183,25 +201,33 @@ LyapunovEstimate lyapunov_exponent(const DiagnosePlan& plan) {
 
 std::vector<QuantityHistory> quantity_histories(const DiagnosePlan& plan, std::size_t samples) {
   samples = std::min(samples, steps_of(plan));
-  std::vector<std::vector<std::vector<Diagnostic>>> seen(plan.trajectories);  // trajectory, sample, quantity
-  for_each_trajectory(plan, "conserved quantities", [&](std::size_t index, FullSolver& solver) {
-    sample_trajectory(plan, samples, solver, [&](std::size_t, std::size_t step) {
-      seen[index].push_back(plan.system->diagnostics(solver.state()));
-      for (const Diagnostic& quantity : seen[index].back()) check_finite(plan, index, step, quantity.value);
-    });
-  });
+  std::vector<double> any_state(plan.system->full_size());
+  RandomStream random(plan.seed, plan.purpose, 0);
+  plan.initial->sample(0, random, any_state);
+  const std::vector<Diagnostic> quantities = plan.system->diagnostics(any_state);  // their names
+  const auto seen =  // of a trajectory, (sample, quantity)
+      for_each_trajectory(plan, "conserved quantities", [&](std::size_t index, FullSolver& solver) {
+        std::vector<double> values;
+        sample_trajectory(plan, samples, solver, [&](std::size_t, std::size_t step) {
+          for (const Diagnostic& quantity : plan.system->diagnostics(solver.state())) {
+            check_finite(plan, index, step, quantity.value);
+            values.push_back(quantity.value);
+          }
+        });
+        return values;
+      });
 
-  std::vector<QuantityHistory> result(seen[0][0].size());
+  std::vector<QuantityHistory> result(quantities.size());
   for (std::size_t q = 0; q < result.size(); ++q) {
     QuantityHistory& history = result[q];
-    history.name = seen[0][0][q].name;
-    history.conserved = seen[0][0][q].conserved;
+    history.name = quantities[q].name;
+    history.conserved = quantities[q].conserved;
     history.time = sample_times(plan, samples);
-    for (const auto& sample : seen[0]) history.value.push_back(sample[q].value);
+    for (std::size_t i = q; i < seen[0].size(); i += result.size()) history.value.push_back(seen[0][i]);
     for (const auto& trajectory : seen) {
-      const double first = trajectory[0][q].value;
-      for (const auto& sample : trajectory) {
-        const double change = std::abs(sample[q].value - first);
+      const double first = trajectory[q];
+      for (std::size_t i = q; i < trajectory.size(); i += result.size()) {
+        const double change = std::abs(trajectory[i] - first);
         history.drift = std::max(history.drift, change);
         if (first != 0) history.relative = std::max(history.relative.value_or(0), change / std::abs(first));
       }
@@ -214,15 +240,16 @@ std::optional<SpectrumDecay> spectrum_decay(const DiagnosePlan& plan, std::size_
   if (plan.system->fourier_modes() == 0) return std::nullopt;
   samples = std::min(samples, steps_of(plan));
   const std::size_t modes = plan.system->full_size() / 2;  // theta_0..theta_{Nx/2}
-  std::vector<std::vector<double>> seen(plan.trajectories, std::vector<double>((samples + 1) * modes));
-  for_each_trajectory(plan, "spectrum", [&](std::size_t index, FullSolver& solver) {
+  const auto seen = for_each_trajectory(plan, "spectrum", [&](std::size_t index, FullSolver& solver) {
+    std::vector<double> sizes((samples + 1) * modes);
     sample_trajectory(plan, samples, solver, [&](std::size_t s, std::size_t step) {
       for (std::size_t k = 0; k < modes; ++k) {
         const double size = std::hypot(solver.state()[2 * k], solver.state()[2 * k + 1]);
         check_finite(plan, index, step, size);
-        seen[index][s * modes + k] = size;
+        sizes[s * modes + k] = size;
       }
     });
+    return sizes;
   });
 
   SpectrumDecay result;
@@ -251,7 +278,9 @@ Convergence solver_convergence(const DiagnosePlan& plan) {
   Convergence result;
   DiagnosePlan single = plan;
   single.trajectories = 1;
+  const Alone each_for_itself;  // one trajectory, and a result of many parts
   for_each_trajectory(single, "solver convergence", [&](std::size_t, FullSolver& solver) {
+    const std::vector<double> nothing;
     const std::vector<double> start(solver.state().begin(), solver.state().end());
     const double limit = plan.system->largest_stable_dt().value_or(HUGE_VAL);
     // From 100 steps of 64 dt to 100 of dt: as coarse and long as is stable and can be followed at all.
@@ -261,11 +290,12 @@ Convergence solver_convergence(const DiagnosePlan& plan) {
       if (doublings > 0 && too_coarse) continue;
       const std::size_t coarse_steps = std::min<std::size_t>(steps_of(plan) / factor, 100);
       result = compare_levels(plan, start, doublings, coarse_steps);
-      if (result.error < 1e-3 * result.scale) return;
+      if (result.error < 1e-3 * result.scale) return nothing;
     }
     if (!std::isfinite(result.error))
       throw Error("the {} solver blew up before t = {:g}; try a smaller dt", plan.system->name(),
                   result.horizon);
+    return nothing;
   });
   return result;
 }
@@ -274,21 +304,22 @@ std::vector<ClosureStatistics> closure_statistics(const DiagnosePlan& plan, std:
   samples = std::min(samples, steps_of(plan));
   const std::size_t c = plan.system->closure_size(), times = samples + 1;
   const auto targets = plan.system->closure_targets();
-  std::vector<std::vector<double>> closure(plan.trajectories, std::vector<double>(times * c));
-  std::vector<std::vector<double>> reduced_square(plan.trajectories, std::vector<double>(c));
-  for_each_trajectory(plan, "closure statistics", [&](std::size_t index, FullSolver& solver) {
-    std::vector<double> y(plan.system->resolved_size()), rate(y.size());
-    sample_trajectory(plan, samples, solver, [&](std::size_t s, std::size_t step) {
-      const auto row = std::span(closure[index]).subspan(s * c, c);
-      solver.closure(row);
-      solver.resolved(y);
-      plan.system->reduced_rhs(y.data(), rate.data());
-      for (std::size_t j = 0; j < c; ++j) {
-        check_finite(plan, index, step, row[j]);
-        reduced_square[index][j] += rate[targets[j]] * rate[targets[j]];
-      }
-    });
-  });
+  // Of a trajectory, the closure (times, c), then the reduced right-hand side's squares, summed (c).
+  const auto closure =
+      for_each_trajectory(plan, "closure statistics", [&](std::size_t index, FullSolver& solver) {
+        std::vector<double> y(plan.system->resolved_size()), rate(y.size()), values((times + 1) * c);
+        sample_trajectory(plan, samples, solver, [&](std::size_t s, std::size_t step) {
+          const auto row = std::span(values).subspan(s * c, c);
+          solver.closure(row);
+          solver.resolved(y);
+          plan.system->reduced_rhs(y.data(), rate.data());
+          for (std::size_t j = 0; j < c; ++j) {
+            check_finite(plan, index, step, row[j]);
+            values[times * c + j] += rate[targets[j]] * rate[targets[j]];
+          }
+        });
+        return values;
+      });
 
   std::vector<ClosureStatistics> result(c);
   const double n = static_cast<double>(plan.trajectories * times);
@@ -298,7 +329,7 @@ std::vector<ClosureStatistics> closure_statistics(const DiagnosePlan& plan, std:
     statistics.minimum = statistics.maximum = closure[0][j];
     double square = 0, reduced = 0;
     for (std::size_t i = 0; i < plan.trajectories; ++i) {
-      reduced += reduced_square[i][j] / n;
+      reduced += closure[i][times * c + j] / n;
       for (std::size_t s = 0; s < times; ++s) {
         const double value = closure[i][s * c + j];
         statistics.mean += value / n;

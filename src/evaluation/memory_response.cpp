@@ -43,9 +43,8 @@ void read_site(const DataSplit& split, const InputMap& inputs, std::size_t traje
   split.read_resolved(trajectory, 0, times, y.data());
   if (e > 0) split.read_inputs(trajectory, 0, times, given.data());
   for (std::size_t t = 0; t < times; ++t)
-    inputs.read_site(site, y.data() + t * d, given.data() + t * e, [&](std::size_t, std::size_t f, double value) {
-      x[t * inputs.features() + f] = value;
-    });
+    inputs.read_site(site, y.data() + t * d, given.data() + t * e,
+                     [&](std::size_t, std::size_t f, double value) { x[t * inputs.features() + f] = value; });
 }
 
 }  // namespace

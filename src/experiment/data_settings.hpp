@@ -1,7 +1,8 @@
-// The settings of [data] itself; its splits have tables of their own.
+// The settings of [data] itself, whose splits have tables of their own, and of [rollout].
 #pragma once
 
 #include <mac/experiment.hpp>
+#include <mac/reduced_step.hpp>
 
 #include "io/settings.hpp"
 

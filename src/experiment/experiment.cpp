@@ -4,6 +4,7 @@
 #include <cmath>
 #include <mac/error.hpp>
 #include <mac/experiment.hpp>
+#include <mac/linear_part.hpp>
 #include <map>
 #include <set>
 
@@ -217,9 +218,14 @@ EvaluationPlan read_evaluation(const ConfigTable& root, const DataPlan& data) {
           read_intervals(table, "ood_intervals", data, "ood")};
 }
 
-RolloutPlan read_rollout(const ConfigTable& root) {
+RolloutPlan read_rollout(const ConfigTable& root, const System& system) {
   RolloutPlan plan;
-  if (const auto table = root.table_if("rollout")) rollout_settings().read(*table, plan);
+  const auto table = root.table_if("rollout");
+  if (!table) return plan;
+  rollout_settings().read(*table, plan);
+  if (plan.integrator == "etdrk4" && system.is_known() && linear_part_of(system).empty())
+    table->fail("integrator",
+                fmt::format("{} declares no linear part of its reduced equations, which etdrk4 needs", system.name()));
   return plan;
 }
 
@@ -255,9 +261,18 @@ const SettingTable<DataPlan>& data_settings() {
 }
 
 const SettingTable<RolloutPlan>& rollout_settings() {
-  static const SettingTable<RolloutPlan> table = SettingTable<RolloutPlan>().integer(
-      "members", &RolloutPlan::members, {1, 1000},
-      "runs from each state of `test` and `ood`, of a stochastic model or of the networks of an ensemble");
+  static const SettingTable<RolloutPlan> table = [] {
+    SettingTable<RolloutPlan> t;
+    t.integer("substeps", &RolloutPlan::substeps, {0, most_substeps},
+              "steps of the integrator in a closure step; 0: as many as the stiffness of the reduced equations needs");
+    t.choice("integrator", &RolloutPlan::integrator, {"auto", "rk4", "etdrk4"},
+             "of the reduced equations; `etdrk4` for systems that declare a linear part (`burgers`, `kdv`, `ks`), where "
+             "`auto` takes it if one step of `rk4` is unstable");
+    t.integer("members", &RolloutPlan::members, {1, 1000},
+              "runs of `mac run` from each state of `test` and `ood`, of a stochastic model or of the networks of an "
+              "ensemble");
+    return t;
+  }();
   return table;
 }
 
@@ -278,7 +293,7 @@ Experiment::Experiment(ConfigTable table, const SystemDescription* description)
       family(make_family(config, system)),
       data(read_data(config, *system, family.get())),
       evaluation(read_evaluation(config, data)),
-      rollout(read_rollout(config)),
+      rollout(read_rollout(config, *system)),
       models(read_models(config, *system, data)) {
   config.reject_unknown_keys();
 }

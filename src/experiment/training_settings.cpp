@@ -157,7 +157,8 @@ const SettingTable<StagePlan>& stage_settings() {
            "random translations, reflections or cyclic shifts, as the system declares them");
     t.integer("window", &Plan::window, {0}, "times of the sequences cut from a trajectory; 0: all of it");
     t.integer("sites", &Plan::sites, {0},
-              "sites of a local network whose closures a sample of the loss `closure` has, drawn anew each step; 0: all",
+              "sites of a local network whose closures a sample of the loss `closure` has, drawn anew each "
+              "step; 0: all",
               if_changed);
     t.number("horizon", &Plan::horizon, non_negative, "only times up to here are used; 0: all");
     return t;

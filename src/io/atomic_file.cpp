@@ -7,6 +7,7 @@
 #include <charconv>
 #include <csignal>
 #include <cstring>
+#include <fstream>
 #include <mac/error.hpp>
 
 namespace mac {
@@ -96,13 +97,26 @@ void AtomicFile::commit() {
 
 std::string process_tag() { return fmt::format("{}@{}", ::getpid(), host_name()); }
 
+namespace {
+
+/// Ended, but not yet waited for: a container whose first process does not wait for others' children keeps them like this.
+bool is_dead(pid_t process) {
+  std::ifstream file(fmt::format("/proc/{}/stat", process));
+  std::string text;
+  std::getline(file, text);
+  const std::size_t name_end = text.rfind(')');  // "1234 (name) Z ..."
+  return name_end != std::string::npos && text.substr(name_end, 3) == ") Z";
+}
+
+}  // namespace
+
 bool is_gone(std::string_view tag) {
   pid_t process = 0;
   const auto [end, error] = std::from_chars(tag.data(), tag.data() + tag.size(), process);
   if (error != std::errc() || process <= 0) return false;
   const std::string_view host = tag.substr(static_cast<std::size_t>(end - tag.data()));
   if (!host.empty() && host != "@" + host_name()) return false;  // earlier versions wrote the number alone
-  return ::kill(process, 0) != 0 && errno == ESRCH;
+  return (::kill(process, 0) != 0 && errno == ESRCH) || is_dead(process);
 }
 
 bool is_temporary(const fs::path& path) { return !tag_in(path).empty() || path.extension() == ".lock"; }

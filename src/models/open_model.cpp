@@ -30,7 +30,8 @@ std::unique_ptr<ClosureModel> open_network(const ModelRequest& request, const Da
     return make_network_closure(model, name, held, request.precision, data.experiment().system);
   if (!model.inputs.is_plain())
     throw UsageError(
-        "{}: reads other inputs than all resolved variables ({}), which a CUDA device cannot yet: use --device cpu",
+        "{}: reads other inputs than all resolved variables ({}), which a CUDA device cannot yet: use "
+        "--device cpu",
         request.model, fmt::join(model.input_names, " "));
   if (request.precision.value_or(model.precision()) == Precision::float64)
     throw UsageError(

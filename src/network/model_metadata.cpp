@@ -62,7 +62,8 @@ class MetadataReader {
 
   /// As many as there are.
   std::vector<std::string> all_strings(const std::string& key) {
-    const auto array = list(key, std::nullopt, "strings", [](const Json& value) { return value.is_string(); });
+    const auto array =
+        list(key, std::nullopt, "strings", [](const Json& value) { return value.is_string(); });
     return array ? array->get<std::vector<std::string>>() : std::vector<std::string>{};
   }
   std::vector<int> all_integers(const std::string& key) {
@@ -216,14 +217,17 @@ std::optional<HeldClosure> read_held(MetadataReader& reader) {
 }
 
 NetworkInputs read_inputs(MetadataReader& reader, const NetworkShape& shape) {
-  NetworkInputs inputs{reader.all_strings("state_inputs"), reader.all_strings("given_inputs"),
-                       reader.all_strings("local_of"), {}};
+  NetworkInputs inputs{reader.all_strings("state_inputs"),
+                       reader.all_strings("given_inputs"),
+                       reader.all_strings("local_of"),
+                       {}};
   const std::vector<int> ends = reader.all_integers("local_stencil");
   if (ends.size() % 2 != 0 || ends.empty() == inputs.is_local())
     reader.fail("local_stencil", "is not the stencil of local_of: expected from and to of each direction");
   for (std::size_t k = 0; k < ends.size(); k += 2) inputs.stencil.push_back({ends[k], ends[k + 1]});
   if (inputs.state.size() + inputs.given.size() > shape.d_in)
-    reader.fail("state_inputs", fmt::format("and given_inputs are more than the network's {} inputs", shape.d_in));
+    reader.fail("state_inputs",
+                fmt::format("and given_inputs are more than the network's {} inputs", shape.d_in));
   return inputs;
 }
 

@@ -3,6 +3,7 @@
 #include <sched.h>
 
 #include <algorithm>
+#include <atomic>
 #include <charconv>
 #include <cmath>
 #include <cstdlib>
@@ -39,12 +40,17 @@ int cores_of_container(int cores) {
   return std::clamp(static_cast<int>(std::ceil(quota / period)), 1, cores);
 }
 
+std::atomic<int> share{0};  // 0: all
+
 }  // namespace
+
+int usable_cores() { return cores_of_container(cores_of_process()); }
+void share_cores(int most) { share = most; }
 
 int thread_count(int asked) {
   if (asked > 0) return asked;
   if (const int threads = threads_of_environment(); threads > 0) return threads;
-  return cores_of_container(cores_of_process());
+  return share > 0 ? std::min(share.load(), usable_cores()) : usable_cores();
 }
 
 }  // namespace mac

@@ -6,4 +6,9 @@ namespace mac {
 /// the process, or the container it runs in, may use.
 int thread_count(int asked);
 
+/// The cores that the process, or the container it runs in, may use.
+int usable_cores();
+/// From now on 0 means at most so many: several processes share the cores.
+void share_cores(int most);
+
 }  // namespace mac

@@ -79,8 +79,8 @@ std::vector<double> read_inputs(const InputMap& inputs, const DataSplit& split, 
 }
 
 /// closure (count, times, c) of outputs (count, sites, times, outputs).
-std::vector<double> closures_from(const InputMap& inputs, const std::vector<double>& outputs, std::size_t count,
-                                  std::size_t times, std::size_t c) {
+std::vector<double> closures_from(const InputMap& inputs, const std::vector<double>& outputs,
+                                  std::size_t count, std::size_t times, std::size_t c) {
   if (inputs.is_plain()) return outputs;
   const std::size_t n = inputs.outputs();
   std::vector<double> closure(count * times * c);
@@ -100,10 +100,9 @@ ClosureError predict_split(Predictor& predict, const InputMap& inputs, Target ta
   std::vector<std::vector<double>> errors(c);  // of each component, a trajectory each
   for (std::size_t first = 0; first < split.trajectories(); first += group_size) {
     const std::size_t count = std::min(group_size, split.trajectories() - first);
-    const std::vector<double> y =
-        closures_from(inputs,
-                      predict({count * inputs.sites(), times}, read_inputs(inputs, split, first, count, times)),
-                      count, times, c);
+    const std::vector<double> y = closures_from(
+        inputs, predict({count * inputs.sites(), times}, read_inputs(inputs, split, first, count, times)),
+        count, times, c);
     writer.closure.write({first, 0, 0}, {count, times, c}, y.data());
     for (std::size_t i = 0; i < count; ++i) {
       std::vector<double> truth(times * c);

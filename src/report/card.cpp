@@ -10,6 +10,7 @@
 
 #include "evaluation/escape.hpp"
 #include "network/kinds/layer.hpp"
+#include "report/search_table.hpp"
 
 namespace mac {
 
@@ -68,6 +69,7 @@ std::string recipe_section(const Model& model) {
   if (const std::string best = value_of(model, "best_step", ""); !best.empty())
     text += fmt::format("; the weights of step {}, chosen on validation data", markdown(best));
   text += ".\n\n";
+  if (const auto tried = report::search_table(model)) text += render(*tried, TableFormat::markdown) + "\n";
   if (const std::string plan = value_of(model, "training", ""); !plan.empty())
     text += fmt::format("<details><summary>Every setting</summary>\n\n{}\n</details>\n\n",
                         markdown_code(plan, "toml"));

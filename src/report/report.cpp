@@ -15,6 +15,7 @@
 #include "report/gnuplot.hpp"
 #include "report/html.hpp"
 #include "report/run_folder.hpp"
+#include "report/search_table.hpp"
 #include "report/summary.hpp"
 #include "report/training_summary.hpp"
 
@@ -33,6 +34,7 @@ const std::map<std::string, std::string, std::less<>> system_titles{
     {"burgers", "Viscous Burgers' equation"},
     {"kdv", "Korteweg–de Vries equation"},
     {"ks", "Kuramoto–Sivashinsky equation"},
+    {"ks_cells", "Kuramoto–Sivashinsky equation in cells"},
     {"lorenz96", "Two-scale Lorenz '96 system"},
     {"power_grid", "3-bus power grid"}};
 
@@ -129,6 +131,11 @@ Section what_was_run(const Source& source) {
 
   std::string body = html_facts(facts);
   if (!source.models.empty()) body += html_table(models_table(source.models));
+  for (const TrainedModel& trained : source.models)
+    if (auto tried = search_table(trained.model)) {
+      tried->title = fmt::format("{}: {}", trained.file, tried->title);
+      body += html_table(*tried);
+    }
   std::set<std::string> told;
   for (const TrainedModel& trained : source.models) {
     const std::string plan = value_of(trained.model, "training");

@@ -88,7 +88,8 @@ std::string map_name(std::size_t panel, std::size_t axes) { return fmt::format("
 std::string map_block(const std::string& name, const HeatMap& map) {
   std::string text = fmt::format("{} << END\n", name);
   for (std::size_t k = 0; k < map.values.size(); ++k)
-    text += fmt::format("{:.7g} {:.7g} {:.5g}\n", map.x[k % map.x.size()], map.y[k / map.x.size()], map.values[k]);
+    text += fmt::format("{:.7g} {:.7g} {:.5g}\n", map.x[k % map.x.size()], map.y[k / map.x.size()],
+                        map.values[k]);
   return text + "END\n";
 }
 
@@ -177,7 +178,8 @@ std::string plot_panel(const Figure& figure, std::size_t p, const Layout& layout
     std::vector<std::string> plots;
     if (const auto& map = panel.axes[a].map) {
       text += fmt::format(
-          "set palette defined (-1 \"#2166ac\", -0.5 \"#92c5de\", 0 \"#f7f7f7\", 0.5 \"#f4a582\", 1 \"#b2182b\")\n"
+          "set palette defined (-1 \"#2166ac\", -0.5 \"#92c5de\", 0 \"#f7f7f7\", 0.5 \"#f4a582\", 1 "
+          "\"#b2182b\")\n"
           "set cbrange [{:.6g}:{:.6g}]\nunset colorbox\n",
           map->colours.low, map->colours.high);
       plots.push_back(fmt::format("{} with image notitle", map_name(p, a)));
@@ -286,7 +288,8 @@ std::string print_commands(const Figure& figure) {
          fmt::format(
              "set terminal svg size {:g},{:g} {}font \"sans-serif,{:.1f}\" enhanced dashlength {:g} "
              "background \"white\"\nset output \"figure.svg\"\n{}",
-             page.width, page.height, has_map(figure) ? "standalone " : "", points * pixels_a_point, dash_length, plots);
+             page.width, page.height, has_map(figure) ? "standalone " : "", points * pixels_a_point,
+             dash_length, plots);
 }
 
 }  // namespace

@@ -12,7 +12,8 @@ namespace mac::report {
 namespace {
 
 constexpr std::size_t least_sites = 4, most_sites = 256, most_times = 240;
-constexpr double colour_share = 0.995;  // of the numbers lie within the range of colours: outliers do not fade the rest
+constexpr double colour_share =
+    0.995;  // of the numbers lie within the range of colours: outliers do not fade the rest
 
 /// Values of the field at some sites and times, sites as rows.
 HeatMap field_of(const Case::Rollout& rollout, const Lattice& lattice, std::size_t d) {
@@ -32,7 +33,8 @@ HeatMap field_of(const Case::Rollout& rollout, const Lattice& lattice, std::size
 HeatMap difference(HeatMap a, const HeatMap& b) {
   const std::size_t n = a.x.size(), m = b.x.size();
   for (std::size_t k = 0; k < a.values.size(); ++k)
-    a.values[k] = k % n < m ? a.values[k] - b.values[k / n * m + k % n] : std::numeric_limits<double>::quiet_NaN();
+    a.values[k] =
+        k % n < m ? a.values[k] - b.values[k / n * m + k % n] : std::numeric_limits<double>::quiet_NaN();
   return a;
 }
 
@@ -64,9 +66,8 @@ Panel panel_of(std::string title, HeatMap map, const Lattice& lattice) {
 std::optional<Figure> space_time_figure(const Experiment& experiment, const Case& shown) {
   const System& system = *experiment.system;
   const std::vector<Lattice> lattices = system.lattices();
-  const auto lattice = std::ranges::find_if(lattices, [](const Lattice& one) {
-    return one.extents.size() == 1 && one.sites() >= least_sites;
-  });
+  const auto lattice = std::ranges::find_if(
+      lattices, [](const Lattice& one) { return one.extents.size() == 1 && one.sites() >= least_sites; });
   if (lattice == lattices.end()) return std::nullopt;
   const std::size_t d = system.resolved_size();
   Figure figure;
@@ -74,8 +75,10 @@ std::optional<Figure> space_time_figure(const Experiment& experiment, const Case
   figure.title = fmt::format("{} in space and time, {} trajectory {}", symbol(lattice->name), shown.split,
                              shown.trajectory + 1);
   figure.caption =
-      "The field along a representative trajectory: the truth, what each model makes of it, and the difference of the "
-      "two. Colours go from blue over white to red, from and to the numbers above each panel; those of the models are "
+      "The field along a representative trajectory: the truth, what each model makes of it, and the "
+      "difference of the "
+      "two. Colours go from blue over white to red, from and to the numbers above each panel; those of the "
+      "models are "
       "the truth's.";
   figure.x_label = time_label(system.time_unit());
   HeatMap truth = field_of(shown.truth, *lattice, d);

@@ -130,13 +130,16 @@ Table overview(const Evaluation& evaluation) {
                                                                  : "-");
     }
   }
+  const auto lost = [](const ModelMetrics& model) {
+    std::size_t count = 0;
+    for (const auto& [split, metrics] : model.splits) count += metrics.blow_ups.size();
+    return count;
+  };
+  if (std::ranges::all_of(evaluation.models, [&](const ModelMetrics& model) { return lost(model) == 0; }))
+    return table;
   table.header.emplace_back("blow-ups");
-  for (std::size_t m = 0; m < evaluation.models.size(); ++m) {
-    std::size_t lost = 0, of = 0;
-    for (const auto& [split, metrics] : evaluation.models[m].splits)
-      lost += metrics.blow_ups.size(), of += metrics.trajectories;
-    table.rows[m].push_back(fmt::format("{} of {}", lost, of));
-  }
+  for (std::size_t m = 0; m < evaluation.models.size(); ++m)
+    table.rows[m].push_back(fmt::format("{}", lost(evaluation.models[m])));
   return table;
 }
 

@@ -12,7 +12,8 @@ namespace mac::report {
 /// each model with its warnings.
 Section verdict_section(const Evaluation& evaluation);
 
-/// Mean error of every model over the longest interval of each split, over the error without closure, blow-ups.
+/// Mean error of every model over the longest interval of each split, over the error without closure; blow-ups, if
+/// there are any.
 Table overview(const Evaluation& evaluation);
 
 /// "mac gains least in phi1 out of distribution over [0,20]: ..."; empty where there is no run without closure.

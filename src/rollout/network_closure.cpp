@@ -10,13 +10,14 @@
 
 #include "coupling/network_columns.hpp"
 #include "data/given_series.hpp"
+#include "rollout/group.hpp"
 
 namespace mac {
 
 namespace {
 
 template <class T>
-class NetworkGroup final : public ClosureGroup {
+class NetworkGroup final : public ClosureGroup, public PredictsStages {
  public:
   /// Trajectories `first` and on of the split; `member` says whose noise they read.
   NetworkGroup(const StepEngine<T>& engine, const Normalisers& normalisers, InputMap inputs,
@@ -30,7 +31,8 @@ class NetworkGroup final : public ClosureGroup {
         before_(stages ? memory_.size() : 0),
         noise_(std::move(noise)),
         first_(first),
-        member_(member) {}
+        member_(member),
+        closure_(stages ? count * split.closure_size() : 0) {}
 
   void predict(std::size_t n, const double* y, double* closure) override {
     std::copy_n(memory_.begin(), before_.size(), before_.begin());
@@ -51,6 +53,12 @@ class NetworkGroup final : public ClosureGroup {
       advance_by_stages(step, y);
     else
       ClosureGroup::advance(n, step, y);
+  }
+
+  const double* predict_stage(const double* y) override {
+    scratch_ = before_;
+    network_.predict(y, d_, given_.at(step_), closure_.data(), scratch_.data());
+    return closure_.data();
   }
 
   // A trajectory's recurrent state, for a step by stages the one before it, and the noise that was read last.
@@ -84,7 +92,6 @@ class NetworkGroup final : public ClosureGroup {
   void advance_by_stages(const GroupStep& step, double* y) {
     const std::size_t d = step.system.resolved_size(), c = step.system.closure_size();
     room_.resize(step.count * d);
-    closure_.resize(step.count * c);
     held_rk4::step(
         {step.count, d, c, step.system.closure_targets().data()}, step.dt, room_,
         [&](std::size_t, const double* at, double* rate) {
@@ -93,9 +100,7 @@ class NetworkGroup final : public ClosureGroup {
         },
         [&](std::size_t i, const double* at) -> held_rk4::StageClosure {
           if (i == 0) return {step.closure, nullptr, 0};
-          scratch_ = before_;
-          network_.predict(at, d, given_.at(step_), closure_.data(), scratch_.data());
-          return {closure_.data(), nullptr, 0};
+          return {predict_stage(at), nullptr, 0};
         },
         y);
   }

@@ -5,15 +5,15 @@
 #include <mac/error.hpp>
 #include <mac/progress.hpp>
 #include <mac/rollout.hpp>
+#include <mac/step_stability.hpp>
 #include <optional>
 
+#include "coupling/coupled_columns.hpp"
 #include "data/provenance.hpp"
 #include "data/relative_l2.hpp"
-#include "io/atomic_file.hpp"
-#include "io/hdf5.hpp"
+#include "io/hdf5_output.hpp"
 #include "io/input_file.hpp"
-#include "io/output_lock.hpp"
-#include "parallel/in_order.hpp"
+#include "parallel/ranks_in_order.hpp"
 #include "parallel/thread_count.hpp"
 #include "rollout/rollout_file.hpp"
 
@@ -33,7 +33,7 @@ bool sound(const double* values, std::size_t count) {
 struct SplitTask {
   DataSplit split;
   std::size_t trajectories;               // the first so many of the split
-  double dt;                              // the closure step
+  ReducedStep dt;                         // the closure step
   std::vector<double> time;               // of the rollout
   std::size_t first_in_data = 0;          // index of time[0] in the data
   std::size_t history = 0;                // the model is given the truth up to and including this index
@@ -41,6 +41,17 @@ struct SplitTask {
   std::size_t members = 1;                // runs from each state
   MemberPlan member = {};                 // what they have in common
 };
+
+/// A step in substeps or by ETDRK4.
+void advance_columns(CoupledColumns& columns, ClosureGroup& group, const GroupStep& step, double* y) {
+  auto* const stages = dynamic_cast<PredictsStages*>(&group);
+  if (step.held.hold == Hold::stage && stages)  // the first stage is the prediction at y itself
+    columns.step_by_stages(
+        [&](double fraction, const double* at) { return fraction == 0 ? step.closure : stages->predict_stage(at); },
+        y);
+  else
+    columns.step(step.closure, step.previous, y);
+}
 
 /// The rollout of the paper's sec_framework: predict C_n from y_n, advance eq. (3), eq_rom2, by one step,
 /// repeat.
@@ -56,6 +67,9 @@ GroupResult roll_group(ClosureGroup& group, const GroupTask& task, GroupStart st
   std::vector<double> closure = continued ? std::move(start.closure) : std::vector<double>(count * c);
   std::vector<double> previous = continued ? std::move(start.previous) : std::vector<double>(count * c);
   if (continued) group.restore_memory(start.memory.data());
+  std::optional<CoupledColumns> columns;
+  if (!dt.is_one_rk4_step() && !dynamic_cast<const HasIntegrator*>(&group))
+    columns.emplace(system, dt, held, count, systems);
 
   for (std::size_t n = 0; n < times; ++n) {
     const auto began = std::chrono::steady_clock::now();
@@ -75,9 +89,11 @@ GroupResult roll_group(ClosureGroup& group, const GroupTask& task, GroupStart st
       std::copy_n(now, c, out.closure.data() + (i * times + n) * c);
     }
     if (n + 1 < times) {
-      group.advance(step,
-                    {system, dt, held, count, closure.data(), step > 0 ? previous.data() : nullptr, systems},
-                    y.data());
+      const GroupStep now{system, dt, held, count, closure.data(), step > 0 ? previous.data() : nullptr, systems};
+      if (columns)
+        advance_columns(*columns, group, now, y.data());
+      else
+        group.advance(step, now, y.data());
       if (n + 1 <= history)  // still reading the true past
         for (std::size_t i = 0; i < count; ++i)
           std::copy_n(start.truth.data() + (i * (history + 1) + n + 1) * d, d, y.data() + i * d);
@@ -132,7 +148,7 @@ GroupStart start_group(const SplitTask& task, std::size_t first, std::size_t cou
   return start;
 }
 
-/// The mean of the members' runs, lost where one of them is; `several` keeps each, (count, members, ...).
+/// The mean of the members' runs, lost where one of them is; `members` keeps each, (count, members, ...).
 GroupResult mean_of(const std::vector<GroupResult>& runs, std::size_t count) {
   GroupResult mean = runs.front();
   const std::size_t members = runs.size();
@@ -149,7 +165,6 @@ GroupResult mean_of(const std::vector<GroupResult>& runs, std::size_t count) {
     for (const GroupResult& run : runs)
       mean.blow_up_time[i] = std::fmin(mean.blow_up_time[i], run.blow_up_time[i]);
   mean.memory.clear();
-  mean.members.count = members;
   const auto gather = [&](std::vector<double> GroupResult::*of, std::vector<double>& to) {
     const std::size_t width = (runs.front().*of).size() / count;
     for (std::size_t i = 0; i < count; ++i)
@@ -165,7 +180,7 @@ GroupResult mean_of(const std::vector<GroupResult>& runs, std::size_t count) {
   return mean;
 }
 
-/// take(first, count, result) gets every group, in order.
+/// take(first, count, result) gets every group, in order, on rank 0.
 template <class Take>
 void roll_split(const ClosureModel& model, const System& system, const SplitTask& task, int threads,
                 Progress& progress, const Take& take) {
@@ -173,11 +188,14 @@ void roll_split(const ClosureModel& model, const System& system, const SplitTask
   const std::vector<std::shared_ptr<const System>>& systems = task.split.systems();
   const auto at_once = model.rolls_at_once(task.time.size());
   if (at_once) threads = 1;
-  // Small enough that every thread has work; a model's results must not depend on the grouping.
-  const auto share = (n + static_cast<std::size_t>(threads) - 1) / static_cast<std::size_t>(threads);
+  // Small enough that every thread of every rank has work; a model's results must not depend on the grouping.
+  const std::size_t workers = static_cast<std::size_t>(threads) * ranks().size(),
+                    share = (n + workers - 1) / workers;
   const std::size_t size = std::clamp<std::size_t>(share, 1, at_once.value_or(group_size));
   const std::size_t groups = (n + size - 1) / size;
-  parallel_in_order(
+  const bool counts_all = ranks().size() > 1;  // steps of other ranks are counted when a group is done
+  Progress unseen("", 1, true);
+  ranks_in_order(
       groups, threads,
       [&](std::size_t, std::size_t g) {
         const std::size_t first = g * size, count = std::min(size, n - first);
@@ -192,7 +210,7 @@ void roll_split(const ClosureModel& model, const System& system, const SplitTask
                              systems.empty() ? std::span(systems) : std::span(systems).subspan(first, count)};
         if (at_once) {
           GroupResult result = model.roll(work, start_group(task, first, count, 0));
-          progress.advance(count * task.time.size());
+          if (!counts_all) progress.advance(count * task.time.size());
           return result;
         }
         std::vector<GroupResult> runs;
@@ -200,13 +218,15 @@ void roll_split(const ClosureModel& model, const System& system, const SplitTask
           MemberPlan member = task.member;
           member.member = m;
           const auto group = model.start_member(task.split, first, count, member);
-          runs.push_back(roll_group(*group, work, start_group(task, first, count, m), progress));
+          runs.push_back(
+              roll_group(*group, work, start_group(task, first, count, m), counts_all ? unseen : progress));
         }
         return task.members > 1 ? mean_of(runs, count) : std::move(runs.front());
       },
       [&](std::size_t g, const GroupResult& result) {
-        const std::size_t first = g * size;
-        take(first, std::min(size, n - first), result);
+        const std::size_t first = g * size, count = std::min(size, n - first);
+        take(first, count, result);
+        if (counts_all) progress.advance(count * task.members * task.time.size());
       });
 }
 
@@ -236,7 +256,7 @@ RolloutFile open_earlier(const std::string& path, const ClosureModel& model, con
   return earlier;
 }
 
-SplitTask plan_split(DataSplit split, double step, const RolloutOptions& options,
+SplitTask plan_split(DataSplit split, ReducedStep step, const RolloutOptions& options,
                      const RolloutFile* earlier) {
   const std::size_t trajectories = std::min(split.trajectories(), options.most);
   SplitTask task{std::move(split), trajectories, step, {}, 0, 0, nullptr};
@@ -290,9 +310,9 @@ std::vector<SplitTask> plan_splits(const ClosureModel& model, const DataFile& da
     for (const char* name : {"test", "ood", "statistics"})
       if (data.has(name)) names.push_back(name);
   if (names.empty()) throw UsageError("{}: has neither a test nor an ood split to roll out", data.path());
+  const ReducedStep step = choose_step(*data.experiment().system, data.experiment().rollout, data);
   std::vector<SplitTask> tasks;
-  for (const std::string& name : names)
-    tasks.push_back(plan_split(data.split(name), data.experiment().data.closure_step(), options, earlier));
+  for (const std::string& name : names) tasks.push_back(plan_split(data.split(name), step, options, earlier));
   return tasks;
 }
 
@@ -400,38 +420,45 @@ void rollout(const ClosureModel& model, const DataFile& data, const std::string&
   const std::vector<SplitTask> tasks = plan_splits(model, data, options, earlier ? &*earlier : nullptr);
   const System& system = *data.experiment().system;
 
-  const OutputLock lock(path);
-  AtomicFile target(path);
-  h5::File file = h5::File::create(target);
-  write_provenance(file, "rollout", data.experiment());
-  file.set_attribute("/", "model", model.name());
-  file.set_attribute("/", "hold", std::string(to_string(model.held().hold)));
-  file.set_attribute("/", "target", std::string(to_string(model.held().target)));
-  if (const auto seed = noise_seed(model, options)) file.set_attribute("/", "noise_seed", *seed);
-  if (model.precision()) file.set_attribute("/", "precision", std::string(to_string(*model.precision())));
-  if (!options.self_contained) write_data_reference(file, path, data);
-  if (const ResolvedRange* range = data.training_range()) write_training_range(file, *range);
-  if (const auto range = options.parameter_range ? options.parameter_range : data.parameter_range())
-    write_parameter_range(file, *range);
+  std::optional<Hdf5Output> output;  // on rank 0
+  on_root([&] {
+    h5::File& file = output.emplace(path).file;
+    write_provenance(file, "rollout", data.experiment());
+    file.set_attribute("/", "model", model.name());
+    file.set_attribute("/", "hold", std::string(to_string(model.held().hold)));
+    file.set_attribute("/", "target", std::string(to_string(model.held().target)));
+    if (const auto seed = noise_seed(model, options)) file.set_attribute("/", "noise_seed", *seed);
+    if (model.precision()) file.set_attribute("/", "precision", std::string(to_string(*model.precision())));
+    if (!options.self_contained) write_data_reference(file, path, data);
+    if (const ResolvedRange* range = data.training_range()) write_training_range(file, *range);
+    if (const auto range = options.parameter_range ? options.parameter_range : data.parameter_range())
+      write_parameter_range(file, *range);
+  });
   SecondsPerStep times;
   {
     Progress progress(fmt::format("rolling out {}", model.name()), steps_of(tasks), options.quiet);
     for (const SplitTask& task : tasks) {
-      const auto memory_size = model.start_member(task.split, 0, 1, task.member)->memory_size();
-      RolloutSplitWriter writer(file, task.split, system, task.trajectories, task.members, task.time,
-                                task.first_in_data, memory_size, options);
+      std::optional<RolloutSplitWriter> writer;
+      on_root([&] {
+        const auto memory_size = model.start_member(task.split, 0, 1, task.member)->memory_size();
+        writer.emplace(output->file, task.split, system, task.trajectories, task.members, task.time,
+                       task.first_in_data, memory_size, options);
+      });
       roll_split(model, system, task, thread_count(options.threads), progress,
                  [&](std::size_t first, std::size_t count, const GroupResult& result) {
-                   writer.write(task.split, first, count, result);
+                   writer->write(task.split, first, count, result);
                  });
-      times[task.split.name()] = writer.seconds_per_step();
+      if (writer) times[task.split.name()] = writer->seconds_per_step();
     }
   }
+  std::optional<ValidationError> validation;
   if (options.validation > 0 && data.has("validation"))
-    write_validation(file, validation_error(model, data, tasks, options));
-  file.close();
-  target.commit();
-  if (options.time_steps) write_step_times(path, times);
+    validation = validation_error(model, data, tasks, options);
+  on_root([&] {
+    if (validation) write_validation(output->file, *validation);
+    output->commit();
+    if (options.time_steps) write_step_times(path, times);
+  });
 }
 
 }  // namespace mac

@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <array>
 #include <chrono>
 #include <filesystem>
 #include <fstream>
@@ -24,6 +25,7 @@
 #include "io/content_hash.hpp"
 #include "io/input_file.hpp"
 #include "io/output_lock.hpp"
+#include "parallel/ranks_in_order.hpp"
 #include "run/experiment_copy.hpp"
 #include "run/manifest.hpp"
 
@@ -62,20 +64,30 @@ class Study {
 
   RunResult run() {
     check();
-    make_folders();
-    const OutputLock lock(folder_);
-    manifest_ = Manifest(folder_);  // by now nobody else writes it
-    write_experiment();
+    std::optional<OutputLock> lock;
+    on_root([&] {
+      make_folders();
+      lock.emplace(folder_);
+      manifest_ = Manifest(folder_);  // by now nobody else writes it
+      write_experiment();
+    });
     generate_data();
+    if (options_.only_data) return {{experiment_, {}}, "", done_, kept_, {}};
     const DataFile data = DataFile::open(path("data.h5"));
-    if (auto warning = stability_warning(*experiment_.system, data)) warn(std::move(*warning));
+    if (auto warning = stability_warning(*experiment_.system, experiment_.rollout, data))
+      warn(std::move(*warning));
     std::vector<std::string> rollouts;
+    const bool alone = ranks().size() == 1;
+    if (!alone) train_over_ranks(data);
     for (const std::vector<Job>& together : jobs()) {
-      together[0].plan.file ? take_model(together[0]) : train_models(together, data);
+      if (together[0].plan.file)
+        take_model(together[0]);
+      else if (alone)
+        train_models(together, data);
       for (const Job& job : together) {
         ModelRequest request{path(job.file), job.plan.name, {}, {}};
         request.allow_other_parameters = options_.allow_other_parameters;
-        roll_out(job.rollout, request, manifest_.content(job.file), data);
+        roll_out(job.rollout, request, content(job.file), data);
         rollouts.push_back(job.rollout);
       }
     }
@@ -158,9 +170,19 @@ class Study {
     inputs.insert(inputs.begin(), {stage, version()});
     if (options_.portable && stage == "train") inputs.emplace_back("portable");
     Output wanted{stage, file, hash_parts(inputs)};
-    if (forced(stage) || !manifest_.is_valid(file, wanted.hash)) return wanted;
+    if (of_root(ranks().root() && (forced(stage) || !manifest_.is_valid(file, wanted.hash)))) return wanted;
     ++kept_;
     return std::nullopt;
+  }
+
+  /// The manifest is rank 0's.
+  std::string content(const std::string& output) const {
+    return ranks().root() ? manifest_.content(output) : std::string();
+  }
+  static bool of_root(bool value) {
+    Bytes byte(1, static_cast<std::byte>(value));
+    ranks().broadcast(byte);
+    return byte[0] != std::byte{0};
   }
 
   /// Makes what is missing, all at once.
@@ -170,16 +192,27 @@ class Study {
     const auto began = std::chrono::steady_clock::now();
     all();
     const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - began;
-    for (const auto& [stage, file, hash] : outputs) {
-      manifest_.record(file, hash);
-      record_time(fmt::format("{} {}", stage, file), seconds.count() / static_cast<double>(outputs.size()));
-      ++done_;
-    }
+    on_root([&] {
+      for (const Output& output : outputs)
+        record(output, seconds.count() / static_cast<double>(outputs.size()));
+    });
+    done_ += outputs.size();
+  }
+
+  void record(const Output& output, double seconds) {
+    manifest_.record(output.file, output.hash);
+    record_time(fmt::format("{} {}", output.stage, output.file), seconds);
   }
 
   void stage(const std::string& name, const std::string& output, std::vector<std::string> inputs,
              const std::function<void()>& one) {
     if (const auto made = missing(name, output, std::move(inputs))) make({*made}, one);
+  }
+
+  /// What one process does.
+  void stage_of_root(const std::string& name, const std::string& output, std::vector<std::string> inputs,
+                     const std::function<void()>& one) {
+    stage(name, output, std::move(inputs), [&] { on_root(one); });
   }
 
   /// Wall times for the report: timing.json,
@@ -200,11 +233,21 @@ class Study {
   }
 
   void generate_data() {
-    stage("generate", "data.h5",
-          {experiment_.config.table("system").canonical(), experiment_.config.table("data").canonical()},
-          [&] {
-            if (!take_data()) generate(experiment_, path("data.h5"), {options_.threads, options_.quiet});
-          });
+    std::vector<std::string> made_from{experiment_.config.table("system").canonical(),
+                                       experiment_.config.table("data").canonical()};
+    if (const std::string how = rollout_text(experiment_); !how.empty()) made_from.push_back(how);
+    stage("generate", "data.h5", made_from, [&] {
+      bool taken = false;
+      on_root([&] { taken = take_data(); });
+      if (!of_root(taken)) generate(experiment_, path("data.h5"), {options_.threads, options_.quiet});
+    });
+  }
+
+  /// [rollout], where it says anything. Who rolls out or judges reads it in the data file.
+  static std::string rollout_text(const Experiment& of) {
+    RolloutPlan plan = of.rollout;
+    plan.members = 1;  // runs say how many themselves
+    return plan == RolloutPlan{} ? "" : fmt::format("{} {}", plan.integrator, plan.substeps);
   }
 
   /// The data of another run of the same [system] and [data], by a link where the disk has links.
@@ -212,7 +255,7 @@ class Study {
     if (options_.data_from.empty()) return false;
     const fs::path source = fs::path(options_.data_from) / "data.h5", target = path("data.h5");
     const auto canonical = [](const Experiment& of) {
-      return of.config.table("system").canonical() + of.config.table("data").canonical();
+      return of.config.table("system").canonical() + of.config.table("data").canonical() + rollout_text(of);
     };
     if (canonical(DataFile::open(source.string()).experiment()) != canonical(experiment_)) return false;
     std::error_code failure;
@@ -249,6 +292,75 @@ class Study {
     return jobs;
   }
 
+  /// The models that are missing, as tasks that ranks take when they are free; a single one by all of them together.
+  void train_over_ranks(const DataFile& data) {
+    std::vector<Job> tasks;
+    std::vector<Output> outputs;
+    for (const std::vector<Job>& together : jobs())
+      for (const Job& job : together) {
+        if (job.plan.file) continue;
+        auto output = missing("train", job.file, {content("data.h5"), job.canonical});
+        if (!output) continue;
+        outputs.push_back(std::move(*output));
+        tasks.push_back(job);
+      }
+    on_root([&] {
+      for (const Job& job : tasks) remove_changed(job);
+    });
+    if (tasks.size() == 1) {
+      const Job& job = tasks[0];
+      make(outputs, [&] {
+        if (job.plan.baseline)
+          on_root([&] { train_task(job, data); });
+        else
+          train_task(job, data);
+      });
+    } else {
+      std::size_t begun = 0;
+      bytes_in_order(
+          tasks.size(), 1, Supply::one_by_one,
+          [&](std::size_t, std::size_t i) {
+            const auto began = std::chrono::steady_clock::now();
+            train_task(tasks[i], data);
+            std::vector<double> seconds{
+                std::chrono::duration<double>(std::chrono::steady_clock::now() - began).count()};
+            return packed(std::array{&seconds});
+          },
+          [&](std::size_t i, const Bytes& bytes) {
+            std::vector<double> seconds;
+            unpack(bytes, std::array{&seconds});
+            record(outputs[i], seconds[0]);
+            if (!options_.quiet)
+              say("{:<9} {} ({} of {})\n", outputs[i].stage, path(outputs[i].file), ++begun, tasks.size());
+          });
+      done_ += tasks.size();
+    }
+    on_root([&] {
+      for (const Output& output : outputs) note_history(output.file);
+    });
+  }
+
+  void train_task(const Job& job, const DataFile& data) const {
+    if (job.plan.baseline) {
+      train_baseline(experiment_, job.plan, data, path(job.file), options_.threads, options_.quiet);
+      return;
+    }
+    const std::uint64_t seed = job.plan.network->training.seed;
+    const std::string file = path(job.file);
+    train_seeds(experiment_, job.plan, {&seed, 1}, data, {&file, 1},
+                {options_.threads, options_.quiet, !forced("train"), options_.device});
+  }
+
+  /// A training goes on from its own files, and takes a model that is there for its own.
+  void remove_changed(const Job& job) const {
+    if (manifest_.is_changed(job.file)) fs::remove(path(job.file));
+  }
+
+  void note_history(const std::string& model) {
+    if (const std::string history = TrainingFiles(model).history; fs::exists(path(history)))
+      manifest_.note(history);
+  }
+
   /// One baseline, or a network with several seeds.
   void train_models(const std::vector<Job>& together, const DataFile& data) {
     std::vector<Output> models;
@@ -260,8 +372,7 @@ class Study {
         models.push_back(std::move(*model));
         paths.push_back(path(job.file));
         if (job.plan.network) seeds.push_back(job.plan.network->training.seed);
-        // A training goes on from its own files, and takes a model that is there for its own.
-        if (manifest_.is_changed(job.file)) fs::remove(path(job.file));
+        remove_changed(job);
       }
     if (models.empty()) return;
     make(models, [&] {
@@ -271,14 +382,12 @@ class Study {
         train_seeds(experiment_, plan, seeds, data, paths,
                     {options_.threads, options_.quiet, !forced("train"), options_.device});
     });
-    for (const Output& model : models)
-      if (const std::string history = TrainingFiles(model.file).history; fs::exists(path(history)))
-        manifest_.note(history);
+    for (const Output& model : models) note_history(model.file);
   }
 
   /// Copies a model that is trained already: the folder stays whole without the file it came from.
   void take_model(const Job& job) {
-    stage("copy", job.file, {hash_file(*job.plan.file)}, [&] {
+    stage_of_root("copy", job.file, {hash_file(*job.plan.file)}, [&] {
       const std::string target = path(job.file);
       AtomicFile copy(target);
       std::error_code failure;
@@ -291,7 +400,7 @@ class Study {
   void roll_out(const std::string& output, const ModelRequest& request, const std::string& model,
                 const DataFile& data) {
     const std::size_t members = experiment_.rollout.members;
-    std::vector<std::string> inputs{manifest_.content("data.h5"), model};
+    std::vector<std::string> inputs{content("data.h5"), model};
     if (members > 1) inputs.push_back(fmt::format("{} members", members));
     stage("rollout", output, inputs, [&] {
       RolloutOptions options;
@@ -299,11 +408,10 @@ class Study {
       options.quiet = options_.quiet;
       options.time_steps = true;
       options.validation = validation_trajectories;
-      const auto closure = open_model(request, data);
-      options.members = std::min(members, closure->most_members());
-      rollout(*closure, data, path(output), options);
+      options.members = std::min(members, open_model(request, data)->most_members());
+      rollout(request, data, path(output), options);
     });
-    rollout_contents_.push_back(manifest_.content(output));
+    rollout_contents_.push_back(content(output));
   }
 
   /// The coupling of the floor: that of the first network, so that the floor is its floor.
@@ -320,7 +428,7 @@ class Study {
   Evaluation evaluate_rollouts(const std::vector<std::string>& rollouts) {
     std::vector<std::string> inputs = rollout_contents_;
     if (const auto table = experiment_.config.table_if("evaluation")) inputs.push_back(table->canonical());
-    stage("evaluate", "metrics.json", inputs, [&] {
+    stage_of_root("evaluate", "metrics.json", inputs, [&] {
       std::vector<std::string> paths;
       for (const std::string& output : rollouts) paths.push_back(path(output));
       const EvaluateOptions options{path("data.h5"), &experiment_};  // its [evaluation] may be newer
@@ -333,8 +441,8 @@ class Study {
 
   void write_report() {
     std::vector<std::string> inputs = rollout_contents_;
-    inputs.push_back(manifest_.content("metrics.json"));
-    stage("report", "report.html", inputs, [&] {
+    inputs.push_back(content("metrics.json"));
+    stage_of_root("report", "report.html", inputs, [&] {
       report_run(folder_.string(), path("report.html"), {options_.threads, options_.quiet});
       for (const auto& figure : fs::directory_iterator(folder_ / "report_files"))
         manifest_.note("report_files/" + figure.path().filename().string());

@@ -12,7 +12,9 @@
 #include "base/standard_streams.hpp"
 #include "io/atomic_file.hpp"
 #include "io/config_edit.hpp"
+#include "parallel/ranks_in_order.hpp"
 #include "report/gnuplot.hpp"
+#include "run/sweep_page.hpp"
 
 namespace mac {
 
@@ -86,7 +88,9 @@ std::vector<SweepRow> rows_of(const Evaluation& evaluation, const Combination& v
     const auto model = std::ranges::find(evaluation.models, verdict.model, &ModelMetrics::model);
     const IntervalMetrics* interval = find_interval(model->splits.at(headline.split), headline.interval);
     rows.push_back({values, verdict.model, headline.split, headline.interval,
-                    interval ? mean_error(*interval) : NAN, headline.better, verdict.warnings.size()});
+                    interval ? mean_error(*interval) : NAN,
+                    model->validation ? model->validation->validation_error : NAN, headline.better,
+                    verdict.warnings.size()});
   }
   return rows;
 }
@@ -94,7 +98,7 @@ std::vector<SweepRow> rows_of(const Evaluation& evaluation, const Combination& v
 Table table_of(const std::vector<SweepAxis>& axes, const std::vector<SweepRow>& rows) {
   Table table{"Sweep", {}, {}};
   for (const SweepAxis& axis : axes) table.header.push_back(axis.key);
-  for (const char* column : {"model", "data", "error", "better than none", "warnings"})
+  for (const char* column : {"model", "data", "error", "better than none", "warnings", "validation error"})
     table.header.push_back(column);
   for (const SweepRow& row : rows) {
     std::vector<std::string> cells = row.values;
@@ -103,6 +107,7 @@ Table table_of(const std::vector<SweepAxis>& axes, const std::vector<SweepRow>& 
     cells.push_back(std::isnan(row.error) ? "blew up" : fmt::format("{:.3g} %", 100 * row.error));
     cells.push_back(row.better ? fmt::format("{:.3g}", *row.better) : "-");
     cells.push_back(fmt::format("{}", row.warnings));
+    cells.push_back(std::isfinite(row.validation) ? fmt::format("{:.3g} %", 100 * row.validation) : "-");
     table.rows.push_back(std::move(cells));
   }
   return table;
@@ -183,33 +188,146 @@ SweepAxis sweep_axis(const std::string& text) {
   return axis;
 }
 
+std::size_t sweep_points(const std::vector<SweepAxis>& axes, const SweepOptions& options) {
+  return combinations(axes, options).size();
+}
+
+namespace {
+
+/// The runs of a sweep: where they lie, and whose data they take.
+class Points {
+ public:
+  Points(const Experiment& experiment, const std::vector<SweepAxis>& axes, const std::string& folder,
+         const SweepOptions& options)
+      : options_(options), all_(combinations(axes, options)) {
+    std::map<std::string, std::string> data;  // of [system] and [data], the folder that has them
+    for (const Combination& values : all_) {  // all of them are read before the first runs
+      experiments_.push_back(with_values(experiment, axes, values));
+      names_.push_back(folder_name(axes, values));
+      folders_.push_back((fs::path(folder) / names_.back()).string());
+      const ConfigTable& config = experiments_.back().config;
+      const auto [shared, is_new] = data.try_emplace(
+          config.table("system").canonical() + config.table("data").canonical(), folders_.back());
+      data_from_.push_back(is_new ? "" : shared->second);
+    }
+  }
+
+  std::size_t size() const { return all_.size(); }
+  const std::string& name(std::size_t i) const { return names_[i]; }
+
+  RunResult run(std::size_t i, bool only_data) const {
+    RunOptions run = options_.run;
+    run.data_from = data_from_[i];
+    run.only_data = only_data;
+    return run_study(experiments_[i], folders_[i], run);
+  }
+
+  /// Those whose data others take, or nobody.
+  void make_data() const {
+    for (std::size_t i = 0; i < size(); ++i)
+      if (data_from_[i].empty()) run(i, true);
+  }
+
+  /// Of a run that is done.
+  std::vector<SweepRow> rows(std::size_t i) const {
+    Evaluation evaluation = read_metrics((fs::path(folders_[i]) / "metrics.json").string());
+    evaluation.experiment = experiments_[i];
+    return rows_of(evaluation, all_[i]);
+  }
+
+ private:
+  const SweepOptions& options_;
+  std::vector<Combination> all_;
+  std::vector<Experiment> experiments_;
+  std::vector<std::string> names_, folders_, data_from_;
+};
+
+/// Each rank takes a run when it is free; the data that runs share are made before, by all together.
+void run_as_tasks(const Points& points, bool quiet, SweepResult& result) {
+  points.make_data();
+  bytes_in_order(
+      points.size(), 1, Supply::one_by_one,
+      [&](std::size_t, std::size_t i) {
+        const RunResult one = points.run(i, false);
+        std::vector<double> counts{static_cast<double>(one.done), static_cast<double>(one.kept)};
+        return packed(std::array{&counts});
+      },
+      [&](std::size_t i, const Bytes& bytes) {
+        std::vector<double> counts;
+        unpack(bytes, std::array{&counts});
+        result.done += static_cast<std::size_t>(counts[0]),
+            result.kept += static_cast<std::size_t>(counts[1]);
+        if (!quiet) say("run {} of {} is done: {}\n", i + 1, points.size(), points.name(i));
+      });
+}
+
+void run_one_by_one(const Points& points, bool quiet, SweepResult& result) {
+  for (std::size_t i = 0; i < points.size(); ++i) {
+    if (!quiet) say("run {} of {}: {}\n", i + 1, points.size(), points.name(i));
+    const RunResult one = points.run(i, false);
+    result.done += one.done, result.kept += one.kept;
+  }
+}
+
+void write_tables(const std::vector<SweepAxis>& axes, const fs::path& folder, const SweepResult& result) {
+  write_file_atomically(folder / "sweep.csv", render(result.table, TableFormat::csv));
+  if (result.rows.empty()) return;
+  const std::string figure = report::draw(figure_of(axes, result.rows)).whole_svg;
+  write_file_atomically(folder / "sweep.svg", figure);
+  write_file_atomically(folder / "sweep.html", sweep_page(axes, result, figure));
+}
+
+}  // namespace
+
 SweepResult sweep(const Experiment& experiment, const std::vector<SweepAxis>& axes, const std::string& folder,
                   const SweepOptions& options) {
   if (axes.empty()) throw UsageError("--over: there is no setting to vary");
-  const std::vector<Combination> all = combinations(axes, options);
-  std::vector<Experiment> experiments;  // all of them are read before the first runs
-  for (const Combination& values : all) experiments.push_back(with_values(experiment, axes, values));
-  make_folder(folder);
+  const Points points(experiment, axes, folder, options);
+  if (options.point && *options.point >= points.size())
+    throw UsageError("--point {}: there are {} combinations, from 0 on", *options.point, points.size());
+  on_root([&] { make_folder(folder); });
   SweepResult result;
-  std::map<std::string, std::string> data;  // of [system] and [data], the folder that has them
-  for (std::size_t i = 0; i < all.size(); ++i) {
-    const std::string name = folder_name(axes, all[i]), target = (fs::path(folder) / name).string();
-    if (!options.run.quiet) say("run {} of {}: {}\n", i + 1, all.size(), name);
-    RunOptions run = options.run;
-    const ConfigTable& config = experiments[i].config;
-    const auto [shared, is_new] =
-        data.try_emplace(config.table("system").canonical() + config.table("data").canonical(), target);
-    if (!is_new) run.data_from = shared->second;
-    const RunResult one = run_study(experiments[i], target, run);
-    result.done += one.done, result.kept += one.kept;
-    for (SweepRow& row : rows_of(one.evaluation, all[i])) result.rows.push_back(std::move(row));
+  if (options.only_data) {
+    points.make_data();
+    return result;
   }
-  result.table = table_of(axes, result.rows);
-  write_file_atomically(fs::path(folder) / "sweep.csv", render(result.table, TableFormat::csv));
-  if (!result.rows.empty())
-    write_file_atomically(fs::path(folder) / "sweep.svg",
-                          report::draw(figure_of(axes, result.rows)).whole_svg);
+  if (options.point) {
+    const RunResult one = points.run(*options.point, false);
+    result.done = one.done, result.kept = one.kept;
+    return result;
+  }
+  if (ranks().size() > 1 && points.size() >= ranks().size())
+    run_as_tasks(points, options.run.quiet, result);
+  else
+    run_one_by_one(points, options.run.quiet, result);
+  on_root([&] {
+    for (std::size_t i = 0; i < points.size(); ++i)
+      for (SweepRow& row : points.rows(i)) result.rows.push_back(std::move(row));
+    for (std::size_t i = 0; i < result.rows.size(); ++i)
+      if (std::isfinite(result.rows[i].validation) &&
+          (!result.best || result.rows[i].validation < result.rows[*result.best].validation))
+        result.best = i;
+    result.table = table_of(axes, result.rows);
+    write_tables(axes, folder, result);
+  });
   return result;
+}
+
+std::string slurm_script(const std::string& command, std::size_t points) {
+  return fmt::format(
+      R"(#!/usr/bin/env bash
+# A sweep of {0} runs as a Slurm job array: the data that runs share, the runs, the table. `bash sweep.sh` submits it;
+# what is done is kept, so it can be submitted again. Options for all jobs: SBATCH_PARTITION, SBATCH_ACCOUNT, ... or, as
+# arguments, `bash sweep.sh --time=2:00:00 --cpus-per-task=8`. At most 32 runs at once: MAC_AT_ONCE=64 bash sweep.sh
+set -euo pipefail
+submit() {{ sbatch --parsable --ntasks=1 "$@"; }}
+run=({1})
+
+data=$(submit --job-name=mac-data "$@" --wrap="${{run[*]@Q}} --only-data")
+points=$(submit --job-name=mac-sweep --dependency=afterok:$data --array=0-{2}%${{MAC_AT_ONCE:-32}} "$@"   --wrap="${{run[*]@Q}} --point \$SLURM_ARRAY_TASK_ID")
+submit --job-name=mac-table --dependency=afterany:$points "$@" --wrap="${{run[*]@Q}}"
+)",
+      points, command, points - 1);
 }
 
 }  // namespace mac

@@ -103,8 +103,7 @@ void check_lattices(const SystemDescription& description, const std::string& fil
                        std::ranges::all_of(lattice.variables, [&](std::size_t variable) {
                          return variable < description.resolved_names.size();
                        });
-    if (!sound)
-      throw Error("{}: describes a lattice {} that its variables do not make", file, lattice.name);
+    if (!sound) throw Error("{}: describes a lattice {} that its variables do not make", file, lattice.name);
   }
 }
 

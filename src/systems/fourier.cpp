@@ -147,6 +147,18 @@ std::optional<ReducedEquations> FourierSystem::reduced_equations() const {
   return ReducedEquations{equations};
 }
 
+std::vector<double> FourierSystem::linear_part() const {
+  const std::size_t d = 2 * modes_;
+  std::vector<double> l(d * d);
+  for (std::size_t k = 0; k < modes_; ++k) {
+    const std::size_t phi = k, psi = modes_ + k;
+    l[phi * d + phi] = l[psi * d + psi] = lambda_[k + 1].real();
+    l[phi * d + psi] = -lambda_[k + 1].imag();
+    l[psi * d + phi] = lambda_[k + 1].imag();
+  }
+  return l;
+}
+
 std::unique_ptr<InitialCondition> FourierSystem::initial_condition(const ConfigTable* initial) const {
   if (!initial || initial->choice("kind", {"uniform", "fields"}) == "uniform")
     return std::make_unique<UniformModes>(modes_,

@@ -13,6 +13,7 @@
 #include <complex>
 #include <mac/config.hpp>
 #include <mac/dual.hpp>
+#include <mac/linear_part.hpp>
 #include <mac/system.hpp>
 
 #include "systems/real_fft.hpp"
@@ -44,7 +45,7 @@ class QuadraticTerm {
   std::vector<double> resolved_, square_;  // phi psi; truncated convolution, real and imaginary parts
 };
 
-class FourierSystem : public System {
+class FourierSystem : public System, public LinearPart {
  public:
   const std::vector<std::string>& resolved_names() const override { return resolved_names_; }
   const std::vector<std::string>& closure_names() const override { return closure_names_; }
@@ -59,6 +60,7 @@ class FourierSystem : public System {
             [this](const auto* x, auto* f) { fourier_reduced_rhs(modes_, wavenumber_, lambda(), x, f); });
   }
   std::optional<ReducedEquations> reduced_equations() const override;
+  std::vector<double> linear_part() const override;
 
   std::size_t full_size() const override { return 2 * (grid_ / 2 + 1); }
   std::size_t grid() const { return grid_; }

@@ -11,6 +11,7 @@
 #include <filesystem>
 #include <mac/config.hpp>
 #include <mac/error.hpp>
+#include <mac/own_plugin.hpp>
 #include <mac/random.hpp>
 #include <mac/rk4_solver.hpp>
 #include <mutex>
@@ -256,6 +257,27 @@ void check(const Library& library) {
   throw UsageError("{}: {} ends the program", library.path, function);
 }
 
+/// A library in C++ finds the functions of this one in the process: those of a module that was opened for itself
+/// (Python's) have to be made known to all.
+void show_own_functions() {
+  Dl_info own;
+  if (dladdr(reinterpret_cast<const void*>(&show_own_functions), &own) != 0 && own.dli_fname)
+    dlopen(own.dli_fname, RTLD_NOW | RTLD_NOLOAD | RTLD_GLOBAL);
+}
+
+/// A system of mac/own_plugin.hpp; false where the library has none.
+bool register_own_system(void* handle, const std::string& path) {
+  const auto version = reinterpret_cast<const char* (*)()>(dlsym(handle, "mac_own_plugin_version"));
+  if (!version) return false;
+  if (const std::string theirs = version(); theirs != own_plugin_version())
+    throw UsageError("{}: was made for {}, this program has {}: compile it again with the headers of this version",
+                     path, theirs, own_plugin_version());
+  void (*register_it)() = nullptr;
+  find(handle, path, "mac_own_plugin_register", register_it);
+  register_it();
+  return true;
+}
+
 }  // namespace
 
 void load_plugin(const std::string& path) {
@@ -266,8 +288,13 @@ void load_plugin(const std::string& path) {
   const std::string real = std::filesystem::canonical(path, error).string();
   if (error) throw UsageError("{}: there is no such plug-in", path);
   if (loaded.contains(real)) return;
+  show_own_functions();
   void* const handle = dlopen(real.c_str(), RTLD_NOW | RTLD_LOCAL);
   if (!handle) throw UsageError("{}: cannot be loaded: {}", path, dlerror());
+  if (register_own_system(handle, path)) {
+    loaded.insert(real);
+    return;
+  }
   auto library = std::make_shared<Library>();
   library->path = path;
   decltype(&mac_plugin_version) version = nullptr;

@@ -10,7 +10,8 @@ namespace mac {
 
 namespace {
 
-const std::vector<std::string> edge_names{"periodic", "nearest", "zero", "mirror"};  // in the order of the enum
+const std::vector<std::string> edge_names{"periodic", "nearest", "zero",
+                                          "mirror"};  // in the order of the enum
 
 /// u and u7, T and T3_12
 bool is_numbered(const std::string& variable, const std::string& name) {
@@ -26,7 +27,8 @@ std::vector<std::size_t> read_variables(const ConfigTable& entry, const std::str
     for (std::size_t v = 0; v < resolved_names.size(); ++v)
       if (is_numbered(resolved_names[v], name)) variables.push_back(v);
     if (variables.empty())
-      entry.fail("", fmt::format("no resolved variable is called {0} and a number; say variables = [...]", name));
+      entry.fail("",
+                 fmt::format("no resolved variable is called {0} and a number; say variables = [...]", name));
     return variables;
   }
   for (const std::string& variable : entry.strings("variables")) {
@@ -50,7 +52,8 @@ std::vector<std::size_t> read_extents(const ConfigTable& entry, std::size_t site
     extents.push_back(static_cast<std::size_t>(number));
     product *= extents.back();
   }
-  if (extents.empty() || extents.size() > 3) entry.fail("extents", "expected those of one to three directions");
+  if (extents.empty() || extents.size() > 3)
+    entry.fail("extents", "expected those of one to three directions");
   if (product != sites)
     entry.fail("extents", fmt::format("make {} sites, but there are {} variables", product, sites));
   return extents;
@@ -62,8 +65,8 @@ std::vector<Lattice::Edge> read_edges(const ConfigTable& entry, std::size_t dire
     names = entry.holds_list("edges") ? entry.strings("edges")
                                       : std::vector<std::string>{entry.choice("edges", edge_names)};
   if (names.size() != 1 && names.size() != directions)
-    entry.fail("edges", fmt::format("are {}, expected one, or one for each of the {} directions", names.size(),
-                                    directions));
+    entry.fail("edges", fmt::format("are {}, expected one, or one for each of the {} directions",
+                                    names.size(), directions));
   std::vector<Lattice::Edge> edges;
   for (std::size_t k = 0; k < directions; ++k) {
     const auto found = std::ranges::find(edge_names, names[std::min(k, names.size() - 1)]);

@@ -15,6 +15,7 @@
   SYSTEM(burgers)           \
   SYSTEM(kdv)               \
   SYSTEM(ks)                \
+  SYSTEM(ks_cells)          \
   SYSTEM(lorenz96)          \
   SYSTEM(power_grid)        \
   SYSTEM(recorded)
@@ -111,6 +112,7 @@ std::unique_ptr<System> make_system(const ConfigTable& table) {
 
 std::unique_ptr<System> make_system(const ConfigTable& table, const SystemDescription& description) {
   if (is_text(table)) return make_equations(table, &description.constants);
+  table.has("plugin");  // where its library was: a file never loads one
   if (const SystemFactory make = factory_of(table.string("name"))) return checked(make(table));
   if (description.resolved_names.empty())
     return make_system(table);  // the file does not say: refused by name

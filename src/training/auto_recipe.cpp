@@ -154,8 +154,8 @@ class AutoTraining {
                                                                   : all;
     const RolloutValidation rollouts(validation, {std::min(all, horizon), training().validation_trajectories,
                                                   steps(training().history), training().validation_beyond});
-    return rollouts.error_without_closure({*experiment_.system, scale.network, training().held, dt(), 1, 0,
-                                           inputs(), scale.resolved});
+    return rollouts.error_without_closure(
+        {*experiment_.system, scale.network, training().held, dt(), 1, 0, inputs(), scale.resolved});
   }
 
   std::size_t trial_steps() const {

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <mac/error.hpp>
 #include <mac/random.hpp>
+#include <numeric>
 #include <set>
 
 #include "parallel/parallel_for.hpp"
@@ -26,7 +27,8 @@ TrainingData::TrainingData(const DataSplit& split, Target target, std::size_t ti
       d_(split.resolved_size()),
       c_(split.closure_size()),
       e_(split.input_names().size()),
-      in_memory_(static_cast<double>(split.trajectories() * times * (d_ + c_ + e_)) * sizeof(double) <= budget),
+      in_memory_(static_cast<double>(split.trajectories() * times * (d_ + c_ + e_)) * sizeof(double) <=
+                 budget),
       systems_(split.systems()) {
   if (!in_memory_) return;
   const std::size_t n = split.trajectories();
@@ -82,6 +84,10 @@ void TrainingData::read(Window window, SampleShape shape, double* resolved, doub
     split_->read_closure(trajectory, first, shape.closures, closure);
   else
     split_->read_closure_mean(trajectory, first, shape.closures, closure);
+}
+
+double Batch::sum(const std::vector<double>& of_samples) const {
+  return share ? share->sum(of_samples) : std::accumulate(of_samples.begin(), of_samples.end(), 0.0);
 }
 
 void make_room(Batch& batch, std::size_t count, SampleShape shape, const TrainingData& data) {
@@ -140,7 +146,8 @@ double noise_at(const StagePlan& stage, std::size_t step) {
 }
 
 BatchStream::BatchStream(const TrainingData& data, const System& system, const StagePlan& stage,
-                         std::uint64_t seed, std::size_t first_step, int threads, std::size_t sites)
+                         std::uint64_t seed, std::size_t first_step, int threads, std::size_t sites,
+                         const BatchShare* share)
     : data_(data),
       stage_(stage),
       seed_(seed),
@@ -149,7 +156,10 @@ BatchStream::BatchStream(const TrainingData& data, const System& system, const S
       sites_(sites),
       augmentation_(system) {
   const SampleShape shape = sample_shape(stage, data);
-  for (Batch* batch : {&current_, &next_}) make_room(*batch, stage.batch, shape, data);
+  for (Batch* batch : {&current_, &next_}) {
+    batch->share = share;
+    make_room(*batch, share ? share->samples().size() : stage.batch, shape, data);
+  }
 }
 
 const Batch& BatchStream::at(std::size_t step) {
@@ -172,9 +182,9 @@ const Batch& BatchStream::at(std::size_t step) {
 
 void BatchStream::read(std::size_t step, Batch& batch) const {
   const std::vector<Window> windows =
-      draw_windows(data_, batch.shape, batch.count, seed_, first_step_ + step);
+      draw_windows(data_, batch.shape, stage_.batch, seed_, first_step_ + step);
   batch.systems.clear();
-  for (std::size_t i = 0; i < batch.count; ++i) read_sample(data_, windows[i], i, batch);
+  for (std::size_t i = 0; i < batch.count; ++i) read_sample(data_, windows[sample(i)], i, batch);
   batch.sites.clear();
   if (stage_.loss != LossKind::closure || stage_.sites == 0 || stage_.sites >= sites_) return;
   RandomStream random(seed_, Purpose::sites, static_cast<std::uint32_t>(first_step_ + step));
@@ -192,7 +202,7 @@ void BatchStream::vary(std::size_t step, Batch& batch) const {
                     closure_stride = batch.shape.closures * data_.closure_size();
   const bool share = batch.resolved.size() > (noisy ? worth_threads_noisy : worth_threads);
   parallel_for(batch.count, share ? threads_ : 1, [&](std::size_t i, std::size_t) {
-    const std::uint32_t stream = sample_stream(first_step_ + step, stage_.batch, i);
+    const std::uint32_t stream = sample_stream(first_step_ + step, stage_.batch, sample(i));
     if (stage_.augmentation) {
       RandomStream random(seed_, Purpose::augmentation, stream);
       augmentation_.apply(augmentation_.draw(random), batch.resolved.data() + i * resolved_stride,

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "training/augment.hpp"
+#include "training/batch_share.hpp"
 
 namespace mac {
 
@@ -18,13 +19,14 @@ struct SampleShape {
 };
 
 struct Batch {
-  std::size_t count = 0;
+  std::size_t count = 0;              // of this rank
+  const BatchShare* share = nullptr;  // where other ranks have the others; null: these are all
   SampleShape shape;
   std::vector<double> resolved;  // (count, states, d)
   std::vector<double> closure;   // (count, closures, c)
   std::vector<double> noise;     // (count, states, d), in units of the variables' scales; empty: none
   std::vector<const System*> systems =
-      {};  // (count): each sample's equations; empty: all have the common ones
+      {};                          // (count): each sample's equations; empty: all have the common ones
   std::vector<double> given = {};  // (count, states, e): what comes from outside; empty: nothing does
   /// (count, sites): those of a local network whose closures count; empty: all.
   std::vector<std::uint32_t> sites = {};
@@ -39,6 +41,11 @@ struct Batch {
   std::size_t site(std::size_t b, std::size_t s, std::size_t of_sample) const {
     return sites.empty() ? s : sites[b * of_sample + s];
   }
+
+  /// Samples of all ranks.
+  std::size_t whole() const { return share ? share->whole() : count; }
+  /// Over the samples of all ranks, in their order.
+  double sum(const std::vector<double>& of_samples) const;
 };
 
 /// Where a sample starts in a split.
@@ -115,7 +122,7 @@ class BatchStream {
  public:
   /// `sites`: of the lattice of a local network.
   BatchStream(const TrainingData& data, const System& system, const StagePlan& stage, std::uint64_t seed,
-              std::size_t first_step, int threads, std::size_t sites = 1);
+              std::size_t first_step, int threads, std::size_t sites = 1, const BatchShare* share = nullptr);
 
   /// The batch of step 0, 1, ... of the stage; valid until the next call. When the data are in the file, the
   /// next batch is read meanwhile: nobody else may call HDF5 between two calls.
@@ -124,6 +131,8 @@ class BatchStream {
  private:
   void read(std::size_t step, Batch& batch) const;
   void vary(std::size_t step, Batch& batch) const;
+  /// Of all samples, the one that is this rank's i-th.
+  std::size_t sample(std::size_t i) const { return current_.share ? current_.share->samples()[i] : i; }
 
   const TrainingData& data_;
   StagePlan stage_;

@@ -24,6 +24,10 @@ class ClosureLoss final : public Loss<T> {
         sizes_(context),
         engine_(engine) {}
 
+  BatchForm form_of(std::size_t samples, SampleShape) const override {
+    return {samples, samples, false, context_.inputs.sites()};
+  }
+
   double evaluate(const T* parameters, const Batch& batch, T* gradient) override {
     sites_ = batch.sites_of_sample(map().sites());
     // Sequence b*sites + s is that of the s-th site of sample b.
@@ -41,7 +45,7 @@ class ClosureLoss final : public Loss<T> {
     });
     if (gradient)
       engine_.backward(parameters, dims, x_.data(), nullptr, d_y_.data(), *tape_, {.parameters = gradient});
-    return std::accumulate(sums_.begin(), sums_.end(), 0.0);
+    return batch.sum(sums_);
   }
 
  private:
@@ -117,7 +121,7 @@ class ClosureLoss final : public Loss<T> {
   /// Sample b's part of the loss; leaves its gradient in d_y_.
   double squared_errors(const Batch& batch, std::size_t b, std::size_t times) {
     const std::size_t outputs = map().outputs(), rows = times - history(times);
-    const double share = 1 / static_cast<double>(batch.count * (rows * sites_ * outputs));
+    const double share = 1 / static_cast<double>(batch.whole() * (rows * sites_ * outputs));
     // Times are the outer loop of a sum over all that a sample has.
     double sum = 0;
     for (std::size_t t = 0; t < rows; ++t)
@@ -131,7 +135,8 @@ class ClosureLoss final : public Loss<T> {
 
   double relative_errors(const Batch& batch, std::size_t b, std::size_t times) {
     const std::size_t outputs = map().outputs(), count = times - history(times);
-    const double rows = static_cast<double>(count), parts = static_cast<double>(batch.count * sites_ * outputs);
+    const double rows = static_cast<double>(count),
+                 parts = static_cast<double>(batch.whole() * sites_ * outputs);
     const std::vector<double> sizes = sizes_.of(batch, b);
     double sum = 0;
     for_each_series(batch, b, times, [&](const Series& series) {

@@ -18,7 +18,7 @@ class HostDescent final : public Descent<T> {
         schedule_(schedule_of(plan.stage)),
         loss_(loss),
         batches_(plan.data, plan.context.system, plan.stage, seed, plan.first_step, plan.context.threads,
-                 plan.context.inputs.sites()),
+                 plan.context.inputs.sites(), plan.share),
         optimiser_(make_optimiser<T>(plan.stage, shape, plan.context.threads)),
         parameters_(state.parameters),
         average_(state.average),

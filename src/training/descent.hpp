@@ -35,7 +35,8 @@ struct DescentPlan {
   double averaging;
   const TrainingData& data;
   const LossContext& context;
-  double memory;  // bytes of data that a device may keep
+  double memory;                      // bytes of data that a device may keep
+  const BatchShare* share = nullptr;  // of every batch with other ranks
 };
 
 OneCycle schedule_of(const StagePlan& stage);

@@ -8,8 +8,8 @@
 namespace mac {
 
 /// x (times, sites, features) of the first `times` times of a trajectory, in physical units.
-inline void read_features(const DataSplit& split, const InputMap& inputs, std::size_t trajectory, std::size_t times,
-                   std::vector<double>& x) {
+inline void read_features(const DataSplit& split, const InputMap& inputs, std::size_t trajectory,
+                          std::size_t times, std::vector<double>& x) {
   const std::size_t d = split.resolved_size(), e = inputs.given_size();
   std::vector<double> y(times * d), given(times * e);
   split.read_resolved(trajectory, 0, times, y.data());

@@ -22,6 +22,7 @@
 #include <mac/coupling.hpp>
 #include <mac/model.hpp>
 #include <mac/network.hpp>
+#include <mac/reduced_step.hpp>
 #include <mac/training_plan.hpp>
 #include <memory>
 #include <vector>
@@ -37,7 +38,7 @@ struct LossContext {
   const System& system;
   const Normalisation& normalisation;
   HeldClosure held;
-  double dt = 0;  // of the closure
+  ReducedStep dt;  // of the closure
   int threads = 1;
   std::size_t history = 0;  // times at the start of a sequence whose errors do not count
   InputMap inputs{system};  // what the network reads
@@ -79,6 +80,8 @@ class Loss {
   /// The loss of a batch; its gradient is added to `gradient` (parameter_count) unless that is null. Sums
   /// have a fixed order: the result doesn't depend on the number of threads.
   virtual double evaluate(const T* parameters, const Batch& batch, T* gradient) = 0;
+  /// How a batch of so many samples goes through the network.
+  virtual BatchForm form_of(std::size_t samples, SampleShape shape) const = 0;
 };
 
 /// The loss that a stage asks for.

@@ -40,23 +40,29 @@ class RolloutLoss final : public Loss<T> {
     for (double& factor : factors_) factor = 1 / factor;
   }
 
-  double evaluate(const T* parameters, const Batch& batch, T* gradient) override {
-    const std::size_t starts = batch.shape.states - steps_;
-    const std::size_t inputs = engine_.shape().d_in;
+  BatchForm form_of(std::size_t samples, SampleShape shape) const override {
+    const std::size_t starts = shape.states - steps_, inputs = engine_.shape().d_in;
     const std::size_t per_window =
         starts * sites_ *
         (form_ == RolloutForm::sequence ? inputs : std::max(inputs, engine_.shape().state_size()));
-    const std::size_t group = largest_divisor(batch.count, group_numbers / (per_window * steps_));
+    return {samples, largest_divisor(samples, group_numbers / (per_window * steps_)),
+            form_ == RolloutForm::autoregressive, sites_};
+  }
+
+  double evaluate(const T* parameters, const Batch& batch, T* gradient) override {
+    const std::size_t starts = batch.shape.states - steps_;
+    const BatchForm form = form_of(batch.whole(), batch.shape);
+    const std::size_t group = batch.count / (form.samples / form.at_once);
+    sums_.resize(batch.count);
     squares_.assign(batch.count * d_, 0.0);
     slopes_.resize(batch.count * d_);
-    double loss = 0;
     for (std::size_t first = 0; first < batch.count; first += group) {
       prepare(group, starts, batch.systems.empty());
       forward(parameters, batch, first);
-      for (std::size_t b = first; b < first + group; ++b) loss += window_loss(batch, b);
+      for (std::size_t b = first; b < first + group; ++b) sums_[b] = window_loss(batch, b);
       if (gradient) backward(parameters, batch, first, gradient);
     }
-    return loss;
+    return batch.sum(sums_);
   }
 
  private:
@@ -64,7 +70,7 @@ class RolloutLoss final : public Loss<T> {
   /// slopes_.
   double window_loss(const Batch& batch, std::size_t b) {
     const double errors = static_cast<double>((starts_ - first_start()) * steps_);
-    const double parts = static_cast<double>(batch.count * d_);
+    const double parts = static_cast<double>(batch.whole() * d_);
     const std::vector<double> sizes = relative_ ? sizes_.of(batch, b) : std::vector<double>();
     double loss = 0;
     for (std::size_t v = 0; v < d_; ++v) {
@@ -91,7 +97,9 @@ class RolloutLoss final : public Loss<T> {
     network_ = make_rollout_network(form_, engine_, windows * sites_, starts, steps_, first_start());
     const std::size_t chains = windows * starts, rows = chains * sites_;
     columns_.reset();
-    if (one_system && context_.system.calls_are_dear()) {
+    if (!one_system && !context_.dt.is_one_rk4_step())
+      throw UsageError("a rollout loss of systems whose parameters vary takes closure steps of one RK4 step only");
+    if (one_system && (context_.system.calls_are_dear() || !context_.dt.is_one_rk4_step())) {
       columns_.emplace(context_.system, context_.dt, context_.held, windows * (starts - network_->first()));
       before_.resize(chains * c_);
       d_previous_.resize(chains * c_);
@@ -221,7 +229,8 @@ class RolloutLoss final : public Loss<T> {
         const double* truth = batch.resolved.data() + ((first + b) * states + t + s + 1) * d_;
         double* const d_next = d_z_.data() + i * d_;
         for (std::size_t v = 0; v < d_ && t >= first_start(); ++v)
-          d_next[v] += slopes_[(first + b) * d_ + v] * (z_[s + 1][i * d_ + v] - truth[v]) * factors_[v] * factors_[v];
+          d_next[v] +=
+              slopes_[(first + b) * d_ + v] * (z_[s + 1][i * d_ + v] - truth[v]) * factors_[v] * factors_[v];
         if (columns_) return;
         const Previous before = previous(s, b, t, i);
         coupled_step_adjoint(batch.system_of(first + b, context_.system), context_.dt, context_.held,
@@ -258,7 +267,8 @@ class RolloutLoss final : public Loss<T> {
 
   /// The network's input at state z of chain (b, t) after s steps; the window is number `sample` of the batch. Only what
   /// is read from the data is noisy.
-  void take(const Batch& batch, std::size_t sample, std::size_t b, std::size_t t, std::size_t s, const double* z) {
+  void take(const Batch& batch, std::size_t sample, std::size_t b, std::size_t t, std::size_t s,
+            const double* z) {
     const NormaliserView input = normalisers_.input.view();
     const std::size_t at = sample * batch.shape.states + t;
     const double* const noise = s == 0 && !batch.noise.empty() ? batch.noise.data() + at * d_ : nullptr;
@@ -303,10 +313,11 @@ class RolloutLoss final : public Loss<T> {
   std::vector<std::vector<double>> closure_, d_closure_;  // [s] (chains, c)
   std::vector<std::vector<T>> x_;                         // [s] (rows, inputs): what the network reads of z
   std::vector<T> y_, d_x_;                                // (rows, outputs), (rows, inputs)
-  std::vector<double> d_z_, d_before_;    // (chains, d)
-  std::vector<double> squares_, slopes_;  // (batch, d): of each window and variable
+  std::vector<double> d_z_, d_before_;                    // (chains, d)
+  std::vector<double> squares_, slopes_;                  // (batch, d): of each window and variable
+  std::vector<double> sums_;                              // (batch): of each window
 
-  std::optional<CoupledColumns> columns_;    // where a call of the right-hand side is dear
+  std::optional<CoupledColumns> columns_;    // where a call of the right-hand side is dear, or a step has substeps
   std::vector<double> before_, d_previous_;  // (chains, c): the predictions before those of a step
 };
 

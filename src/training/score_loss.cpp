@@ -41,6 +41,11 @@ class ScoreLoss final : public Loss<T> {
                   engine.shape().d_in, noise_, d_);
   }
 
+  /// A sample is as many sequences as it has members: every rank does all of them.
+  BatchForm form_of(std::size_t samples, SampleShape) const override {
+    return {samples, samples, false, std::max<std::size_t>(2, members_)};
+  }
+
   double evaluate(const T* parameters, const Batch& batch, T* gradient) override {
     if (!batch.systems.empty())
       throw UsageError(

@@ -6,6 +6,7 @@
 #include <deque>
 #include <mac/error.hpp>
 #include <mac/progress.hpp>
+#include <mac/step_stability.hpp>
 #include <mac/training.hpp>
 #include <type_traits>
 #include <utility>
@@ -14,7 +15,10 @@
 #include "io/atomic_file.hpp"
 #include "io/input_file.hpp"
 #include "io/output_lock.hpp"
+#include "network/cpu/engine.hpp"
+#include "network/cpu/kernels.hpp"
 #include "network/cuda_engine.hpp"
+#include "parallel/ranks.hpp"
 #include "parallel/thread_count.hpp"
 #include "training/auto_recipe.hpp"
 #include "training/descent.hpp"
@@ -53,8 +57,14 @@ double longest_horizon(const TrainingPlan& plan) {
 }
 
 template <class T>
-std::unique_ptr<SequenceEngine<T>> make_engine(const NetworkShape& shape, Device device, int threads) {
-  if (device == Device::cpu) return make_cpu_engine<T>(shape, threads);
+std::unique_ptr<SequenceEngine<T>> make_engine(const NetworkShape& shape, Device device, int threads,
+                                               SharedGradient<T>& share) {
+  if (device == Device::cpu) return cpu::make_shared_engine<T>(shape, threads, share);
+  if (ranks().size() > 1)
+    throw UsageError(
+        "one network is trained on one GPU: start mac train --device cuda without mpirun, or let mac run "
+        "give every "
+        "rank a network of its own");
   if constexpr (std::is_same_v<T, float>)
     return make_cuda_engine(shape);
   else
@@ -81,16 +91,18 @@ class Trainer {
         context_{*experiment.system,
                  scales_.network,
                  plan_.held,
-                 step_size(),
+                 choose_step(*experiment.system, experiment.rollout, data),
                  threads_,
                  history(),
                  inputs_,
                  scales_.resolved,
                  models[0].network->noise},
-        engine_(make_engine<T>(shape_, options.device, threads_)) {
+        engine_(make_engine<T>(shape_, options.device, threads_, shared_gradient_)) {
+    check_processors();
     std::vector<double> start;  // empty: random weights
     if (!plan_.init_file.empty()) {
-      auto [parameters, remark] = start_from(plan_.init_file, *models[0].network, inputs_, experiment, scales_.network);
+      auto [parameters, remark] =
+          start_from(plan_.init_file, *models[0].network, inputs_, experiment, scales_.network);
       if (!options.quiet && !remark.empty()) say("mac: {}: {}\n", plan_.init_file, remark);
       start = std::move(parameters);
     }
@@ -181,9 +193,32 @@ class Trainer {
     return make_host_descent<T>(plan, shape_, loss, group.runs[0]->plan().seed, group.runs[0]->state);
   }
 
+  /// Ranks sum the same numbers in the same groups only on processors of one kind.
+  static void check_processors() {
+    std::vector<std::uint64_t> all(ranks().size());
+    all[ranks().rank()] = cpu::kernel_lanes<T>();
+    ranks().gather(reinterpret_cast<std::byte*>(all.data()),
+                   std::vector<std::size_t>(all.size(), sizeof(std::uint64_t)));
+    for (std::size_t r = 1; r < all.size(); ++r)
+      if (all[r] != all[0])
+        throw UsageError(
+            "the processors of rank 0 and rank {} have vectors of {} and {} numbers, and sums would differ: "
+            "say "
+            "--portable, or take nodes of one kind",
+            r, all[0], all[r]);
+  }
+
+  static bool any_rank(bool here) {
+    std::vector<std::byte> all(ranks().size());
+    all[ranks().rank()] = static_cast<std::byte>(here);
+    ranks().gather(all.data(), std::vector<std::size_t>(all.size(), 1));
+    return std::ranges::find(all, std::byte{1}) != all.end();
+  }
+
   bool on_device(const StagePlan& stage) const {
     return options_.device == Device::cuda && plan_.history == 0 && !train_.masked() &&
-           train_.systems().empty() && descends_on_device(stage, *experiment_.system);
+           train_.systems().empty() && descends_on_device(stage, *experiment_.system) &&
+           (stage.loss == LossKind::closure || context_.dt.is_one_rk4_step());
   }
 
   void advance(Group& group, Progress& progress) {
@@ -202,8 +237,16 @@ class Trainer {
     std::size_t step = group.runs[0]->state.step;
     if (step == group.stage_start && plan_.select == Selection::loss)  // losses of two stages don't compare
       for (auto* run : group.runs) run->state.best_validation = std::numeric_limits<double>::infinity();
-    const auto descent = make_descent(
-        group, {stage, group.stage_start, plan_.averaging, data, context_, plan_.memory * 1e9}, *loss);
+    std::optional<BatchShare> share;
+    if (ranks().size() > 1)
+      share.emplace(loss->form_of(stage.batch, sample_shape(stage, data)), cpu::kernel_lanes<T>(), ranks());
+    shared_gradient_.use(share ? &*share : nullptr);
+    if (share && share->parts() < ranks().size() && !options_.quiet)
+      say("mac: batches of {} give work to {} of {} ranks\n", stage.batch, share->parts(), ranks().size());
+    const auto descent = make_descent(group,
+                                      {stage, group.stage_start, plan_.averaging, data, context_,
+                                       plan_.memory * 1e9, share ? &*share : nullptr},
+                                      *loss);
 
     const auto begin = Clock::now();
     auto last_report = begin;
@@ -218,7 +261,8 @@ class Trainer {
       descent->take(step - group.stage_start, count, reports);
       step += count;
 
-      const bool stop = interrupted(), last = step == stage_end, save = step % plan_.checkpoint_every == 0;
+      const bool stop = any_rank(interrupted()), last = step == stage_end,
+                 save = step % plan_.checkpoint_every == 0;
       const bool validate = plan_.select != Selection::last && (last || step % plan_.validate_every == 0);
       std::size_t skipped = 0;
       for (std::size_t m = 0; m < group.runs.size(); ++m) {
@@ -297,6 +341,7 @@ class Trainer {
   InputMap inputs_;
   FittedScales scales_;
   LossContext context_;
+  SharedGradient<T> shared_gradient_;
   std::unique_ptr<SequenceEngine<T>> engine_;
   std::vector<TrainingRun<T>> runs_;
   std::optional<DataSplit> validation_;
@@ -306,7 +351,8 @@ class Trainer {
 void check(const Experiment& experiment, const ModelPlan& plan, const DataFile& data, Device device) {
   if (plan.network && !plan.network->inputs.is_plain() && device == Device::cuda)
     throw UsageError(
-        "the model {} reads other inputs than all resolved variables, which a CUDA device cannot train yet: use "
+        "the model {} reads other inputs than all resolved variables, which a CUDA device cannot train yet: "
+        "use "
         "--device cpu",
         plan.name);
   if (!plan.network) throw UsageError("the model {} of kind {} is not a network", plan.name, plan.kind);
@@ -340,18 +386,21 @@ std::vector<TrainingResult> train_seeds(const Experiment& experiment, const Mode
   check(experiment, plan, data, options.device);
   check_device(plan, options);
   std::deque<OutputLock> locks;
-  for (const std::string& path : paths) {
-    check_output(path, {experiment.config.source(), data.path()});
-    locks.emplace_back(path);
-    check_writable(path);
-  }
+  on_root([&] {
+    for (const std::string& path : paths) {
+      check_output(path, {experiment.config.source(), data.path()});
+      locks.emplace_back(path);
+      check_writable(path);
+    }
+  });
   if (plan.network->training.recipe != "auto")
     return train_as_planned(experiment, plan, seeds, data, paths, options);
   std::vector<TrainingResult> results;
   for (std::size_t i = 0; i < seeds.size(); ++i) {
     ModelPlan one = plan;
     one.network->training.seed = seeds[i];
-    results.push_back(train_auto(experiment, one, data, paths[i], options));
+    results.emplace_back();  // rank 0's; its clock and its files decide what is tried next
+    on_root([&] { results.back() = train_auto(experiment, one, data, paths[i], options); });
   }
   return results;
 }

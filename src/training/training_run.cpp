@@ -11,6 +11,7 @@
 
 #include "base/number_text.hpp"
 #include "io/xxh64.hpp"
+#include "parallel/ranks.hpp"
 #include "training/training_range.hpp"
 
 namespace mac {
@@ -144,8 +145,10 @@ std::size_t TrainingRun<T>::leave_stage(std::size_t stage_end) {
 
 template <class T>
 void TrainingRun<T>::save() const {
-  save_checkpoint(files_, state, identity_);
-  write_histories();
+  on_root([&] {
+    save_checkpoint(files_, state, identity_);
+    write_histories();
+  });
 }
 
 template <class T>
@@ -159,9 +162,11 @@ void TrainingRun<T>::finish(double seconds_per_step) {
   const bool last = plan().select == Selection::last;
   result = {trained_model(), last ? plan().steps() : state.best_step, last ? NAN : state.best_validation,
             seconds_per_step, plan().steps() - state.skipped};
-  write_histories();
-  save_model(result->model, files_.model);
-  remove_checkpoints(files_);
+  on_root([&] {
+    write_histories();
+    save_model(result->model, files_.model);
+    remove_checkpoints(files_);
+  });
 }
 
 template <class T>

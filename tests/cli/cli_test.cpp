@@ -103,7 +103,7 @@ TEST_F(CommandLine, HasHelpWithAnExampleForEveryCommand) {
     EXPECT_NE(own.output.find("--threads"), std::string::npos) << command;
     EXPECT_NE(own.output.find("--quiet"), std::string::npos) << command;
   }
-  EXPECT_EQ(commands, 15u);
+  EXPECT_EQ(commands, 16u);
 }
 
 TEST_F(CommandLine, HasEveryOptionInItsReferencePage) {
@@ -111,7 +111,7 @@ TEST_F(CommandLine, HasEveryOptionInItsReferencePage) {
   const std::regex option("\n  (?:-[a-z],)?(--[a-z-]+)");
   for (const char* command :
        {"generate", "import", "train", "rollout", "evaluate", "report", "run", "sweep", "predict", "export",
-        "diagnose", "diagnose memory", "info", "verify", "bench"}) {
+        "diagnose", "diagnose memory", "info", "new-system", "verify", "bench"}) {
     const std::string help = mac(std::string(command) + " --help").output;
     for (std::sregex_iterator found(help.begin(), help.end(), option), end; found != end; ++found) {
       EXPECT_NE(page.find((*found)[1].str()), std::string::npos) << command << " " << (*found)[1];

@@ -29,7 +29,8 @@ std::unique_ptr<System> grid() {
 lattices.v = { extents = [3, 4], edges = ["mirror", "periodic"] })");
 }
 
-std::vector<double> read(const InputMap& map, const std::vector<double>& y, const std::vector<double>& e = {}) {
+std::vector<double> read(const InputMap& map, const std::vector<double>& y,
+                         const std::vector<double>& e = {}) {
   std::vector<double> x(map.sites() * map.features());
   map.read(y.data(), e.data(),
            [&](std::size_t site, std::size_t f, double value) { x[site * map.features() + f] = value; });
@@ -70,9 +71,8 @@ TEST(InputMap, ReadsFieldsOnAGridWithWalls) {
   const auto system = grid();
   const InputMap map({{}, {"k"}, {"v", "u"}, {{-1, 0}, {0, 1}}}, *system, {"j", "k"});
   ASSERT_EQ(map.sites(), 12u);
-  EXPECT_EQ(map.feature_names(),
-            (std::vector<std::string>{"v[-1,0]", "v[-1,1]", "v[0,0]", "v[0,1]", "u[-1,0]", "u[-1,1]", "u[0,0]",
-                                      "u[0,1]", "k"}));
+  EXPECT_EQ(map.feature_names(), (std::vector<std::string>{"v[-1,0]", "v[-1,1]", "v[0,0]", "v[0,1]",
+                                                           "u[-1,0]", "u[-1,1]", "u[0,0]", "u[0,1]", "k"}));
   EXPECT_EQ(map.output_names(), std::vector<std::string>{"C_v"});
   EXPECT_EQ(map.targets_among_features(), std::vector<std::size_t>{2});
   std::vector<double> y(25);
@@ -124,8 +124,7 @@ TEST(InputMap, TheAdjointIsThatOfTheFeatures) {
   const auto ring = lorenz(6);
   const auto fields = grid();
   const InputMap maps[] = {
-      InputMap(*ring),
-      InputMap({{"X2*X3", "X1 - X6", "X4+X4", "X5*X5", "X2"}, {"F"}, {}, {}}, *ring, {"F"}),
+      InputMap(*ring), InputMap({{"X2*X3", "X1 - X6", "X4+X4", "X5*X5", "X2"}, {"F"}, {}, {}}, *ring, {"F"}),
       InputMap({{}, {"F"}, {"X"}, {{-3, 4}}}, *ring, {"F"}),
       InputMap({{"X[-1]*X[2]", "X[0]*X[0]", "X[1]-X[-1]"}, {}, {"X"}, {{-1, 2}}}, *ring, {}),
       InputMap({{}, {}, {"v", "u"}, {{-1, 1}, {-1, 1}}}, *fields, {})};

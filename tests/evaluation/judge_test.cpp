@@ -17,7 +17,7 @@ StepStability stability_of(const DataFile& data) {
 }
 
 std::optional<std::string> warning_of(const DataFile& data) {
-  return stability_warning(*data.experiment().system, data);
+  return stability_warning(*data.experiment().system, data.experiment().rollout, data);
 }
 
 std::string study(const std::string& step = "dt = 1e-3\nstride = 10", const std::string& system = "") {
@@ -107,7 +107,7 @@ TEST_F(Judged, RecordedDataHaveNoComparison) {
   const std::vector<Verdict> verdicts = judge_training(folder_.file("mine.safetensors"), data, 1);
   ASSERT_EQ(verdicts.size(), 1u);
   EXPECT_NE(verdicts[0].sentence.find("there are no equations"), std::string::npos) << verdicts[0].sentence;
-  EXPECT_FALSE(stability_warning(*data.experiment().system, data));
+  EXPECT_FALSE(warning_of(data));
 }
 
 TEST(StepStability, WarnsOfAClosureStepThatRk4CannotTake) {

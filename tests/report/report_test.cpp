@@ -10,6 +10,7 @@
 
 #include "report/html.hpp"
 #include "report/page_check.hpp"
+#include "report/search_table.hpp"
 #include "report/summary.hpp"
 #include "report/tiny_run.hpp"
 #include "report/training_summary.hpp"
@@ -232,6 +233,47 @@ TEST(Report, OfRolloutFilesAloneLeavesOutTheTraining) {
   EXPECT_TRUE(test::well_formed(page));
   EXPECT_NE(page.find("<figure id=\"resolved_test\">"), std::string::npos);
   EXPECT_EQ(page.find("<figure id=\"training\">"), std::string::npos);
+}
+
+constexpr const char* a_search = R"({"chosen": 1, "error_without_closure": 0.63, "on_first_half": true,
+  "memoryless": {"error": 0.25, "with_memory": 0.2}, "trials": [
+  {"kind": "mamba", "noise": 0.03, "max_lr": 0.004, "d_model": 16, "window": 0, "rollouts": false, "steps": 500, "error": null},
+  {"noise": 0, "max_lr": 0.01, "d_model": 32, "window": 62, "rollouts": true, "steps": 4000, "error": 0.0123}]})";
+
+TEST(Report, ShowsWhatASearchTried) {
+  const ScratchFolder folder;
+  fs::copy(burgers().folder.file("run"), folder.file("run"), fs::copy_options::recursive);
+  for (const auto& entry : fs::recursive_directory_iterator(folder.file("run")))
+    if (entry.path().extension() == ".safetensors") {
+      Model model = load_model(entry.path().string());
+      model.provenance["search"] = a_search;
+      save_model(model, entry.path().string());
+    }
+  report_run(folder.file("run"), folder.file("report.html"));
+  const std::string page = test::read_bytes(folder.file("report.html"));
+  for (const char* text : {"short trials learned from the first half",
+                           "noise 0, max_lr 0.01, width 32, window 62, "
+                           "then rollouts",
+                           "1.23 %", "no closure", "without memory (mlp)"})
+    EXPECT_NE(page.find(text), std::string::npos) << text;
+}
+
+TEST(SearchTable, HasARowForEachTrialAndMarksTheChosenOne) {
+  Model model;
+  EXPECT_FALSE(report::search_table(model)) << "of another recipe";
+  model.provenance["search"] = R"({"error_without_closure": null, "trials": [], "chosen": 0})";
+  EXPECT_FALSE(report::search_table(model)) << "nothing was judged";
+  model.provenance["search"] = a_search;
+  const auto table = report::search_table(model);
+  ASSERT_TRUE(table);
+  const std::vector<std::vector<std::string>> rows{
+      {"", "mamba, noise 0.03, max_lr 0.004, width 16", "500", "failed"},
+      {"chosen", "noise 0, max_lr 0.01, width 32, window 62, then rollouts", "4000", "1.23 %"},
+      {"", "no closure", "", "63 %"},
+      {"", "without memory (mlp)", "", "25 %"}};
+  EXPECT_EQ(table->rows, rows);
+  model.provenance["search"] = "{";
+  EXPECT_THROW(report::search_table(model), Error);
 }
 
 TEST(Report, OfNoRunIsRefused) {

@@ -8,6 +8,7 @@
 #include <mac/open_model.hpp>
 #include <mac/rollout.hpp>
 
+#include "io/hdf5.hpp"
 #include "support/files.hpp"
 #include "support/program.hpp"
 
@@ -22,7 +23,8 @@ std::string study(std::size_t n, const std::string& more = "") {
          "[[models]]\nname = \"local\"\nkind = \"mamba\"\nlocal = { stencil = [-1, 2], of = \"X\" }\n"
          "d_model = 4\nblocks = 1\nd_state = 2\n"
          "[training]\nsteps = 4\nbatch = 2\nvalidate_every = 2\nsites = 2\n"
-         "[[training.stages]]\n[[training.stages]]\nloss = \"rollout\"\nrollout_steps = 3\nwindow = 8\nsites = 0\n";
+         "[[training.stages]]\n[[training.stages]]\nloss = \"rollout\"\nrollout_steps = 3\nwindow = 8\nsites "
+         "= 0\n";
 }
 
 class LocalRollout : public ::testing::Test {
@@ -104,9 +106,22 @@ TEST_F(LocalRollout, ThreadsAndHoldsByStageAgreeWithOneColumn) {
   EXPECT_EQ(rollout_in_memory(*model, data, options).splits[0].resolved, one.splits[0].resolved);
 }
 
-TEST_F(LocalRollout, PredictsAlongTheTruth) {
-  const auto result = mac("predict @/local.safetensors --input @/long.h5 -o @/predicted.h5");
-  EXPECT_EQ(result.exit_code, 0) << result.output;
+TEST_F(LocalRollout, PredictsAlongTheTruthAsSteppingDoes) {
+  const auto result = mac("predict @/local.safetensors --input @/long.h5 -o @/predicted.h5 --mode step");
+  ASSERT_EQ(result.exit_code, 0) << result.output;
+  const DataFile data = DataFile::open(file("long.h5"));
+  const DataSplit split = data.split("test");
+  const auto model = open_model({file("local.safetensors"), "", {}, {}}, data);
+  const auto group = model->start(split, 0, 3);
+  const std::vector<double> predicted =
+      h5::File::open(file("predicted.h5")).dataset("/test/closure").read_all();
+  std::vector<double> y(3 * 11), closure(3 * 11);
+  for (std::size_t t = 0; t < split.times(); ++t) {
+    for (std::size_t i = 0; i < 3; ++i) split.read_resolved(i, t, 1, y.data() + i * 11);
+    group->predict(t, y.data(), closure.data());
+    for (std::size_t k = 0; k < closure.size(); ++k)
+      ASSERT_EQ(predicted[(k / 11 * split.times() + t) * 11 + k % 11], closure[k]) << t << " " << k;
+  }
 }
 
 TEST_F(LocalRollout, OtherParametersThanTheLengthAreRefused) {
@@ -136,7 +151,8 @@ TEST_F(LocalRollout, MistakesInTheExperimentAreNamed) {
     std::string text;
     const char* part;
   } cases[] = {
-      {with(local, "local = { stencil = [1, 2], of = \"X\" }"), "local.stencil: expected whole numbers [from, to]"},
+      {with(local, "local = { stencil = [1, 2], of = \"X\" }"),
+       "local.stencil: expected whole numbers [from, to]"},
       {with(local, "local = { stencil = [-1, 2.5], of = \"X\" }"), "local.stencil: expected whole numbers"},
       {with(local, "local = { stencil = [-1, 2], of = \"Y\" }"), "has no lattice \"Y\""},
       {with(local, "local = { stencil = [-1, 2] }"), "of: is missing"},

@@ -44,12 +44,12 @@ class Coupled : public ::testing::TestWithParam<CoupledCase> {
     return y;
   }
 
-  auto stepper(std::size_t columns = trajectories) const {
+  auto stepper(std::size_t columns = trajectories, double dt = 0.01) const {
     const auto system = DataFile::open(folder_.file("data.h5")).experiment().system;
     const auto rhs = [system](std::span<const double> y, std::span<double> dydt) {
       system->reduced_rhs(y.data(), dydt.data());
     };
-    return runtime::CoupledStepper(runtime::Model(path_), 0.01, rhs, {.columns = columns});
+    return runtime::CoupledStepper(runtime::Model(path_), dt, rhs, {.columns = columns});
   }
 
   static Model of_type(Model model, Dtype dtype) {
@@ -70,6 +70,36 @@ TEST_P(Coupled, IsTheLibrarysRolloutToTheLastBit) {
   for (std::size_t n = 0; n + 1 < times; ++n) {
     stepping.step(y);
     ASSERT_EQ(y, at(n + 1)) << "after step " << n;
+  }
+}
+
+TEST_P(Coupled, TakesAHostStepThatIsAMultipleOfTheClosureStep) {
+  auto stepping = stepper(trajectories, 0.03);
+  std::vector<double> y = at(0);
+  for (std::size_t n = 0; n + 3 < times; n += 3) {
+    stepping.step(y);
+    ASSERT_EQ(y, at(n + 3));
+  }
+}
+
+TEST_P(Coupled, TakesAHostStepThatDividesTheClosureStepAsSubstepsOfARollout) {
+  RolloutOptions options;
+  options.quiet = true;
+  generate(Experiment::parse(DataFile::open(folder_.file("data.h5")).experiment().config.text() +
+                                 "[rollout]\nsubsteps = 2\n",
+                             "study.toml"),
+           folder_.file("halved.h5"), {1, true});
+  rollout(*make_network_closure(model_, "mac", GetParam().held), DataFile::open(folder_.file("halved.h5")),
+          folder_.file("halves.h5"), options);
+  EXPECT_NE(RolloutFile::open(folder_.file("halves.h5")).splits.front().resolved, rollout_.resolved);
+  rollout_ = RolloutFile::open(folder_.file("halves.h5")).splits.front();
+  auto stepping = stepper(trajectories, 0.005);
+  std::vector<double> y = at(0);
+  for (std::size_t n = 0; n + 1 < times; ++n) {
+    stepping.step(y);
+    EXPECT_THROW(stepping.save(), runtime::Error) << "within a closure step";
+    stepping.step(y);
+    ASSERT_EQ(y, at(n + 1)) << "after closure step " << n;
   }
 }
 
@@ -231,7 +261,7 @@ TEST_F(CppApi, SaysWhatWasWrong) {
   const auto still = [](std::span<const double>, std::span<double>) {};
   expect_error(MAC_INVALID_ARGUMENT, "dt is", [&] { runtime::CoupledStepper(model, 0, still); });
   expect_error(MAC_INVALID_ARGUMENT, "trained for a closure step of 0.01",
-               [&] { runtime::CoupledStepper(model, 0.02, still); });
+               [&] { runtime::CoupledStepper(model, 0.015, still); });
   expect_error(MAC_INVALID_ARGUMENT, "target 6 is beyond", [&] {
     runtime::CoupledStepper(model, 0.01, still, {.targets = {0, 1, 2, 3, 4, 6}});
   });

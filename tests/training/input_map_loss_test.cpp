@@ -32,9 +32,9 @@ LocalProblem local_problem(const NetworkInputs& of, LayerKind kind, SampleShape 
   const std::shared_ptr<const System> system =
       make_system(ConfigTable::parse("name = 'lorenz96'\nN = 5", "test.toml"));
   const InputMap inputs(of, *system, {"force", "F"});
-  LocalProblem problem{system, inputs, {kind, inputs.features(), inputs.outputs(), 4, 1, has_states(kind) ? 3u : 0u},
-                       {},     {},     {},
-                       {}};
+  LocalProblem problem{
+      system, inputs, {kind, inputs.features(), inputs.outputs(), 4, 1, has_states(kind) ? 3u : 0u}, {}, {},
+      {},     {}};
   RandomStream random(11, Purpose::noise, 7);
   problem.parameters = initial_parameters(problem.shape, 4);
   for (double& parameter : problem.parameters) parameter += 0.1 * random.normal();
@@ -54,7 +54,8 @@ LocalProblem local_problem(const NetworkInputs& of, LayerKind kind, SampleShape 
   return problem;
 }
 
-void expect_gradient(LocalProblem problem, const StagePlan& stage, HeldClosure held, std::size_t history = 0) {
+void expect_gradient(LocalProblem problem, const StagePlan& stage, HeldClosure held,
+                     std::size_t history = 0) {
   const auto engine = make_reference_engine<double>(problem.shape);
   const LossContext context = problem.context(held, history);
   const auto loss = make_loss<double>(stage, context, *engine);
@@ -141,6 +142,25 @@ TEST(InputMapLoss, ALocalNetworkDoesNotSeeWhereARingBegins) {
     turn(problem.batch.closure, shifted.batch.closure);
     turn(problem.batch.noise, shifted.batch.noise);
     EXPECT_NEAR(value(problem, stage), value(shifted, stage), 1e-12);  // sums in another order
+  }
+}
+
+// Three steps from each of the times 0, 1 and 2 read what is given at 0 to 4.
+TEST(InputMapLoss, ReadsWhatIsGivenAtTheTimeOfTheStep) {
+  for (const RolloutForm form : {RolloutForm::sequence, RolloutForm::autoregressive}) {
+    StagePlan stage;
+    stage.loss = LossKind::rollout;
+    stage.rollout_steps = 3;
+    stage.rollout_form = form;
+    const LocalProblem problem = local_problem(features, LayerKind::gru, {6, 0}, false);
+    for (std::size_t t = 0; t < 6; ++t) {
+      LocalProblem other = problem;
+      for (std::size_t b = 0; b < 3; ++b) other.batch.given[(b * 6 + t) * 2 + 1] += 0.5;  // of F
+      if (t < 5)
+        EXPECT_NE(value(other, stage), value(problem, stage)) << t;
+      else
+        EXPECT_EQ(value(other, stage), value(problem, stage));
+    }
   }
 }
 

@@ -10,9 +10,10 @@
 namespace mac::test {
 namespace {
 
-void expect_gradient(Problem problem, const StagePlan& stage, HeldClosure held, std::size_t history = 0) {
+void expect_gradient(Problem problem, const StagePlan& stage, HeldClosure held, std::size_t history = 0,
+                     ReducedStep dt = 0.05) {
   const auto engine = make_reference_engine<double>(problem.shape);
-  const LossContext context{*problem.system, problem.normalisation, held, 0.05, 1, history};
+  const LossContext context{*problem.system, problem.normalisation, held, dt, 1, history};
   const auto loss = make_loss<double>(stage, context, *engine);
   std::vector<double> gradient(problem.parameters.size());
   loss->evaluate(problem.parameters.data(), problem.batch, gradient.data());
@@ -43,6 +44,17 @@ void expect_gradient(Problem problem, const StagePlan& stage, HeldClosure held, 
 }
 
 class LossGradient : public testing::TestWithParam<std::string> {};
+
+TEST(LossGradientOfSubsteps, GoesThroughSubstepsAndEtdrk4) {
+  StagePlan stage;
+  stage.loss = LossKind::rollout;
+  stage.rollout_steps = 3;
+  for (const RolloutForm form : {RolloutForm::sequence, RolloutForm::autoregressive})
+    for (const ReducedStep dt : {ReducedStep{0.05, 3}, {0.05, 2, StepMethod::etdrk4}}) {
+      stage.rollout_form = form;
+      expect_gradient(random_problem("kdv", LayerKind::mamba, {8, 0}, true), stage, {Hold::linear}, 0, dt);
+    }
+}
 
 TEST_P(LossGradient, OfTheRolloutLossInBothFormsHoldsAndTargets) {
   for (const LayerKind kind : layer_kinds)

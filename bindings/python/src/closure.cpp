@@ -161,12 +161,12 @@ void Closure::reset_columns(const std::vector<std::size_t>& columns) {
 
 void Closure::seed(std::uint64_t seed, const std::vector<std::uint64_t>& streams) {
   const auto claimed = claim();
-  existing(state_, name_).seed(seed, streams);
+  remembered().seed(seed, streams);
 }
 
 void Closure::set_noise(bool on) {
   const auto claimed = claim();
-  existing(state_, name_).set_noise(on);
+  remembered().set_noise(on);
 }
 
 void Closure::copy_columns(Closure& other, const std::vector<std::size_t>& from,

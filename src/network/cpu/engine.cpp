@@ -17,6 +17,7 @@
 #include <cstring>
 #include <mac/error.hpp>
 #include <mac/network.hpp>
+#include <span>
 
 #include "network/cpu/tape.hpp"
 #include "network/ensemble_engine.hpp"
@@ -26,8 +27,6 @@
 namespace mac {
 namespace cpu {
 namespace {
-
-constexpr std::size_t kLargestSlotCount = 16;
 
 /// sum (count) += numbers
 template <class T>
@@ -66,9 +65,10 @@ struct Group {
 template <class T>
 class CpuEngine final : public SequenceEngine<T> {
  public:
-  CpuEngine(const NetworkShape& shape, int threads, EngineOptions options)
+  CpuEngine(const NetworkShape& shape, int threads, EngineOptions options, GradientShare<T>* share)
       : shape_(shape),
         options_(options),
+        share_(share),
         layout_(shape),
         threads_(std::max(threads, 1)),
         lanes_(k_.lanes),
@@ -125,13 +125,25 @@ class CpuEngine final : public SequenceEngine<T> {
                 const Gradients<T>& gradients) override {
     CpuTape<T>& kept = check(tape, dims);
     take_parameters(parameters);
-    const std::size_t groups = group_count(dims), slots = slot_count(groups);
+    const auto add_group = [&](std::size_t slot, std::size_t thread, std::size_t index) {
+      backward_group(kept, slot_views_[slot], thread, dims, group_at(index, dims), x, grad_y, gradients);
+    };
+    const SlotPlan* const plan = share_ ? share_->plan(dims.batch) : nullptr;
+    const std::size_t groups = group_count(dims), slots = plan ? plan->mine.size() : slot_count(groups);
     parallel_for(slots, threads_, [&](std::size_t slot, std::size_t thread) {
       std::fill_n(slots_[slot], layout_.size(), T(0));
-      for (std::size_t index = slot; index < groups; index += slots)
-        backward_group(kept, slot_views_[slot], thread, dims, group_at(index, dims), x, grad_y, gradients);
+      if (plan)
+        for (const std::size_t index : plan->groups[slot]) add_group(slot, thread, index);
+      else
+        for (std::size_t index = slot; index < groups; index += slots) add_group(slot, thread, index);
     });
     T* const sum = slots_[0];
+    if (plan) {
+      sum_.resize(layout_.size());
+      share_->add_up(*plan, std::span(slots_).first(slots), layout_.size(), sum_.data());
+      add(gradients.parameters, sum_.data(), layout_.size());
+      return;
+    }
     for (std::size_t slot = 1; slot < slots; ++slot) add(sum, slots_[slot], layout_.size());
     add(gradients.parameters, sum, layout_.size());
   }
@@ -143,7 +155,7 @@ class CpuEngine final : public SequenceEngine<T> {
   std::size_t group_count(SequenceDims dims) const { return (dims.batch + lanes_ - 1) / lanes_; }
   std::size_t chunk_count(SequenceDims dims) const { return (dims.time + kChunk - 1) / kChunk; }
   std::size_t segment_count(SequenceDims dims) const { return (chunk_count(dims) + kSegment - 1) / kSegment; }
-  static std::size_t slot_count(std::size_t groups) { return std::min(groups, kLargestSlotCount); }
+  static std::size_t slot_count(std::size_t groups) { return std::min(groups, largest_slot_count); }
   Group group_at(std::size_t index, SequenceDims dims) const {
     return {index, index * lanes_, std::min(lanes_, dims.batch - index * lanes_)};
   }
@@ -345,6 +357,8 @@ class CpuEngine final : public SequenceEngine<T> {
 
   NetworkShape shape_;
   EngineOptions options_;
+  GradientShare<T>* share_;
+  std::vector<T> sum_;  // of all ranks' slots
   ParameterLayout layout_;
   int threads_;
   Kernels<T> k_;
@@ -363,13 +377,26 @@ class CpuEngine final : public SequenceEngine<T> {
 }  // namespace
 
 template <class T>
-std::unique_ptr<SequenceEngine<T>> make_engine(const NetworkShape& shape, int threads,
-                                               EngineOptions options) {
-  return std::make_unique<CpuEngine<T>>(shape, threads, options);
+std::unique_ptr<SequenceEngine<T>> make_engine(const NetworkShape& shape, int threads, EngineOptions options,
+                                               GradientShare<T>* share) {
+  return std::make_unique<CpuEngine<T>>(shape, threads, options, share);
 }
 
-template std::unique_ptr<SequenceEngine<float>> make_engine<float>(const NetworkShape&, int, EngineOptions);
-template std::unique_ptr<SequenceEngine<double>> make_engine<double>(const NetworkShape&, int, EngineOptions);
+template <class T>
+std::unique_ptr<SequenceEngine<T>> make_shared_engine(const NetworkShape& shape, int threads,
+                                                      GradientShare<T>& share) {
+  return with_members<T>(shape,
+                         [&](const NetworkShape& one) { return make_engine<T>(one, threads, {}, &share); });
+}
+
+template std::unique_ptr<SequenceEngine<float>> make_engine<float>(const NetworkShape&, int, EngineOptions,
+                                                                   GradientShare<float>*);
+template std::unique_ptr<SequenceEngine<double>> make_engine<double>(const NetworkShape&, int, EngineOptions,
+                                                                     GradientShare<double>*);
+template std::unique_ptr<SequenceEngine<float>> make_shared_engine(const NetworkShape&, int,
+                                                                   GradientShare<float>&);
+template std::unique_ptr<SequenceEngine<double>> make_shared_engine(const NetworkShape&, int,
+                                                                    GradientShare<double>&);
 
 }  // namespace cpu
 
