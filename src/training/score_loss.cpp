@@ -48,7 +48,8 @@ class ScoreLoss final : public Loss<T> {
 
   double evaluate(const T* parameters, const Batch& batch, T* gradient) override {
     if (!batch.systems.empty())
-      throw UsageError("the losses crps and energy are of one set of the system's parameters, and the data vary them");
+      throw UsageError(
+          "the losses crps and energy are of one set of the system's parameters, and the data vary them");
     const std::size_t starts = batch.shape.states - steps_;
     const std::size_t per_window = starts * members_ * std::max(d_, engine_.shape().state_size());
     const std::size_t group = largest_divisor(batch.count, group_numbers / (per_window * steps_));

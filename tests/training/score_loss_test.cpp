@@ -34,13 +34,9 @@ StagePlan scored(LossKind kind, RolloutForm form, std::size_t members) {
 }
 
 LossContext context_of(const Problem& problem, HeldClosure held, std::size_t history, int threads = 1) {
-  return {.system = *problem.system,
-          .normalisation = problem.normalisation,
-          .held = held,
-          .dt = 0.05,
-          .threads = threads,
-          .history = history,
-          .noise = red};
+  LossContext context{*problem.system, problem.normalisation, held, 0.05, threads, history};
+  context.noise = red;
+  return context;
 }
 
 void expect_gradient(Problem problem, const StagePlan& stage, HeldClosure held, std::size_t history) {
