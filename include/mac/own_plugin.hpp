@@ -7,8 +7,9 @@
 // the same version of these headers with the same C++ ABI: that is checked.
 #pragma once
 
-#include <mac/own_system.hpp>
 #include <mac/plugin.h>
+
+#include <mac/own_system.hpp>
 
 /// What has to agree; it grows with every change of the classes that a plug-in sees.
 #define MAC_OWN_PLUGIN_VERSION 1
@@ -32,11 +33,9 @@ inline std::string own_plugin_version() {
 
 }  // namespace mac
 
-#define MAC_EXPORT_SYSTEM(Equations, name)                                                 \
-  extern "C" MAC_PLUGIN_EXPORT const char* mac_own_plugin_version(void) {                  \
-    static const std::string version = mac::own_plugin_version();                          \
-    return version.c_str();                                                                \
-  }                                                                                        \
-  extern "C" MAC_PLUGIN_EXPORT void mac_own_plugin_register(void) {                        \
-    mac::register_system<Equations>(name);                                                 \
-  }
+#define MAC_EXPORT_SYSTEM(Equations, name)                                \
+  extern "C" MAC_PLUGIN_EXPORT const char* mac_own_plugin_version(void) { \
+    static const std::string version = mac::own_plugin_version();         \
+    return version.c_str();                                               \
+  }                                                                       \
+  extern "C" MAC_PLUGIN_EXPORT void mac_own_plugin_register(void) { mac::register_system<Equations>(name); }

@@ -33,7 +33,8 @@ enum class Purpose : std::uint32_t {
   statistics_parameters = 36,
 };
 
-class RandomStream {
+/// Seen by plug-ins, though it is compiled with the runtime, which hides what it does not offer.
+class [[gnu::visibility("default")]] RandomStream {
  public:
   /// `member` (below 2^24) tells streams of one index apart.
   RandomStream(std::uint64_t seed, Purpose purpose, std::uint32_t index, std::uint32_t member = 0);

@@ -12,7 +12,8 @@ struct StepStability {
   double largest = 0;         // |lambda| dt, the largest over the states and the decaying modes
   double unstable_share = 0;  // of the states with a decaying mode that RK4 amplifies
   double rk4_step = 0;        // the largest step that RK4 takes at all of them
-  std::optional<double> etdrk4_step = std::nullopt;  // the same without the linear part that the system declares
+  std::optional<double> etdrk4_step =
+      std::nullopt;  // the same without the linear part that the system declares
 };
 
 /// Eigenvalues lambda of the reduced Jacobian at up to 64 states spread over the training data (else another
@@ -27,6 +28,7 @@ ReducedStep choose_step(const System& system, const RolloutPlan& plan, const Dat
 
 /// What is worth saying of the step: that the equations are stiff and what was chosen, or that the plan's own step is
 /// beyond stability. None where one step of RK4 does.
-std::optional<std::string> stability_warning(const System& system, const RolloutPlan& plan, const DataFile& data);
+std::optional<std::string> stability_warning(const System& system, const RolloutPlan& plan,
+                                             const DataFile& data);
 
 }  // namespace mac

@@ -24,7 +24,8 @@ constexpr SkeletonKind skeleton_kinds[] = {
     {"equations", "", "", "", ""},
     {"cpp", "cpp", skeleton_cpp, "$(CXX) -std=c++20 -O2 -shared -fPIC -I$(MAC_HEADERS) $< -o $@",
      "the system in C++, `mac/own_plugin.hpp`"},
-    {"c", "c", skeleton_c, "$(CC) -O2 -shared -fPIC -I$(MAC_HEADERS) $< -o $@", "the system in C, `mac/plugin.h`"},
+    {"c", "c", skeleton_c, "$(CC) -O2 -shared -fPIC -I$(MAC_HEADERS) $< -o $@",
+     "the system in C, `mac/plugin.h`"},
     {"fortran", "f90", skeleton_fortran, "gfortran -O2 -shared -fPIC $< -o $@",
      "the system in Fortran, the functions of `mac/plugin.h`"}};
 
@@ -43,18 +44,22 @@ std::string headers() {
 
 void check_name(const std::string& name) {
   const auto fits = [](char c) { return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '_'; };
-  if (name.empty() || name.size() > 40 || !(name[0] >= 'a' && name[0] <= 'z') || !std::ranges::all_of(name, fits))
-    throw UsageError("\"{}\" is no name of a system: expected a small letter, then small letters, digits and _", name);
-  if (std::ranges::count(system_names(), name) > 0) throw UsageError("there is a system \"{}\" already", name);
+  if (name.empty() || name.size() > 40 || !(name[0] >= 'a' && name[0] <= 'z') ||
+      !std::ranges::all_of(name, fits))
+    throw UsageError(
+        "\"{}\" is no name of a system: expected a small letter, then small letters, digits and _", name);
+  if (std::ranges::count(system_names(), name) > 0)
+    throw UsageError("there is a system \"{}\" already", name);
 }
 
-std::vector<std::string> write_skeleton(const std::string& name, const SkeletonKind& kind, const fs::path& folder) {
+std::vector<std::string> write_skeleton(const std::string& name, const SkeletonKind& kind,
+                                        const fs::path& folder) {
   const bool plugged = *kind.source != '\0';
   const std::string source = name + "." + kind.extension;
   const auto text = [&](const char* of) {
     return filled(of, {{"@SYSTEM@", plugged ? skeleton_plugged : skeleton_equations},
-                       {"@FILES@", plugged ? fmt::format("| `{}` | {} |\n| `Makefile` | how it is compiled |", source,
-                                                         kind.about)
+                       {"@FILES@", plugged ? fmt::format("| `{}` | {} |\n| `Makefile` | how it is compiled |",
+                                                         source, kind.about)
                                            : "| `README.md` | this |"},
                        {"@BUILD@", plugged ? "make test" : "sh test.sh"},
                        {"@COMPILE@", kind.compile},
@@ -90,7 +95,8 @@ void add_new_system(CLI::App& program) {
     std::vector<char> chosen = std::vector<char>(std::size(skeleton_kinds));
   };
   const auto options = std::make_shared<Options>();
-  CLI::App* command = program.add_subcommand("new-system", "Write a folder with a system of one's own to begin with");
+  CLI::App* command =
+      program.add_subcommand("new-system", "Write a folder with a system of one's own to begin with");
   command->footer(
       "Examples:\n"
       "  mac new-system pendulum                      # equations as text, in pendulum/\n"
@@ -98,8 +104,8 @@ void add_new_system(CLI::App& program) {
       "Each has a study that runs as it is, and a test.");
   command->add_option("name", options->name, "Name of the system")->required()->type_name("NAME");
   command->add_option("-o,--output", options->output, "Folder to make (default: the name)")->type_name("DIR");
-  const char* const about[] = {"Equations as text in the experiment (the default)", "A plug-in in C++", "A plug-in in C",
-                               "A plug-in in Fortran"};
+  const char* const about[] = {"Equations as text in the experiment (the default)", "A plug-in in C++",
+                               "A plug-in in C", "A plug-in in Fortran"};
   std::vector<CLI::Option*> flags;
   for (std::size_t i = 0; i < std::size(skeleton_kinds); ++i)
     flags.push_back(command->add_flag_callback(

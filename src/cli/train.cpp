@@ -105,7 +105,8 @@ void run(const TrainRequest& request) {
   };
 
   check_data(experiment, data);
-  if (const auto warning = stability_warning(*experiment.system, experiment.rollout, data)) say("warning: {}\n", *warning);
+  if (const auto warning = stability_warning(*experiment.system, experiment.rollout, data))
+    say("warning: {}\n", *warning);
   for (const ModelPlan& model : models) {
     if (model.file) {
       show("{}: is trained already: {}\n", model.name, *model.file);

@@ -13,7 +13,8 @@ CoupledColumns::CoupledColumns(const System& system, ReducedStep dt, HeldClosure
       systems_(systems),
       room_(count * system.resolved_size()) {
   if (dt_.method != StepMethod::etdrk4) return;
-  if (!systems_.empty()) throw UsageError("ETDRK4 takes systems of one set of parameters: say integrator = \"rk4\"");
+  if (!systems_.empty())
+    throw UsageError("ETDRK4 takes systems of one set of parameters: say integrator = \"rk4\"");
   exponential_.emplace(system, h(), count);
 }
 

@@ -73,8 +73,7 @@ class CoupledColumns {
     else
       held_rk4::compute_stages(
           columns(), h(), y, room_,
-          [&](std::size_t, const double* state, double* rate) { rates(state, rate); },
-          closure_at);
+          [&](std::size_t, const double* state, double* rate) { rates(state, rate); }, closure_at);
   }
   template <class ClosureAt>
   void substep(double* y, ClosureAt&& closure_at) {
@@ -101,7 +100,7 @@ class CoupledColumns {
   std::span<const std::shared_ptr<const System>> systems_;
   Room room_;
   std::optional<ExponentialStep> exponential_;
-  std::vector<double> d_rate_, d_stage_;      // (count, d)
+  std::vector<double> d_rate_, d_stage_;       // (count, d)
   std::vector<double> begins_, d_end_, d_at_;  // (substeps, count, d): states before them; (count, d)
 };
 

@@ -16,7 +16,7 @@ namespace {
 
 constexpr std::size_t most_states = 64;
 constexpr std::size_t most_variables = 512;  // beyond, the eigenvalues would take longer than a user waits
-constexpr double margin = 0.8;               // of the stable step, where several are taken: other states are stiffer
+constexpr double margin = 0.8;  // of the stable step, where several are taken: other states are stiffer
 
 /// dR^/dy, a row a vector-Jacobian product.
 Eigen::MatrixXd jacobian(const System& system, const double* y) {
@@ -34,7 +34,7 @@ Eigen::MatrixXd jacobian(const System& system, const double* y) {
 
 /// What the eigenvalues of a Jacobian say.
 struct Modes {
-  double fastest = 0;                                             // |lambda| of the decaying ones
+  double fastest = 0;                                     // |lambda| of the decaying ones
   double step = std::numeric_limits<double>::infinity();  // the largest that RK4 takes
 };
 
@@ -71,7 +71,8 @@ std::optional<StepStability> step_stability(const System& system, const DataFile
   for (std::size_t i = 0; i < count; ++i) {
     const std::size_t at = i * all / count;
     split.read_resolved(at / split.times(), at % split.times(), 1, y.data());
-    if (!std::ranges::all_of(y, [](double value) { return std::isfinite(value); })) continue;  // a gap of the data
+    if (!std::ranges::all_of(y, [](double value) { return std::isfinite(value); }))
+      continue;  // a gap of the data
     Eigen::MatrixXd of = jacobian(system, y.data());
     const Modes modes = decaying_modes(of);
     result.largest = std::max(result.largest, modes.fastest * dt);
@@ -95,39 +96,46 @@ ReducedStep choose_step(const System& system, const RolloutPlan& plan, const Dat
   if (!stability) return {dt, std::max<std::size_t>(1, plan.substeps), method_of(plan.integrator)};
 
   const double pieces = static_cast<double>(std::max<std::size_t>(1, plan.substeps));
-  const bool exponential = plan.integrator == "etdrk4" || (plan.integrator == "auto" && stability->etdrk4_step &&
-                                                           dt / pieces > stability->rk4_step);
+  const bool exponential =
+      plan.integrator == "etdrk4" ||
+      (plan.integrator == "auto" && stability->etdrk4_step && dt / pieces > stability->rk4_step);
   const StepMethod method = exponential ? StepMethod::etdrk4 : StepMethod::rk4;
   if (plan.substeps > 0) return {dt, plan.substeps, method};
-  const double stable = exponential ? stability->etdrk4_step.value_or(stability->rk4_step) : stability->rk4_step;
+  const double stable =
+      exponential ? stability->etdrk4_step.value_or(stability->rk4_step) : stability->rk4_step;
   if (dt <= stable) return {dt, 1, method};
   const double needed = std::ceil(dt / (margin * stable));
   if (!(needed <= static_cast<double>(most_substeps)))
     throw UsageError(
-        "{}: the reduced equations of {} are too stiff for the closure step of {:g}: {} would need steps of {:.3g}, "
-        "and {} in a closure step are the most; declare their linear part, save the data more often (a smaller "
+        "{}: the reduced equations of {} are too stiff for the closure step of {:g}: {} would need steps of "
+        "{:.3g}, "
+        "and {} in a closure step are the most; declare their linear part, save the data more often (a "
+        "smaller "
         "stride), or change the reduced model",
         data.path(), system.name(), dt, exponential ? "ETDRK4" : "RK4", margin * stable, most_substeps);
   return {dt, static_cast<std::size_t>(needed), method};
 }
 
-std::optional<std::string> stability_warning(const System& system, const RolloutPlan& plan, const DataFile& data) {
+std::optional<std::string> stability_warning(const System& system, const RolloutPlan& plan,
+                                             const DataFile& data) {
   const auto stability = step_stability(system, data);
   if (!stability || stability->unstable_share == 0) return std::nullopt;
   const ReducedStep step = choose_step(system, plan, data);
   const bool exponential = step.method == StepMethod::etdrk4;
   const double stable = exponential ? stability->etdrk4_step.value_or(0) : stability->rk4_step;
   const std::string begin = fmt::format(
-      "the closure step of {:g} is beyond the stability of RK4 for the reduced equations of {} in {:.0f} % of the "
+      "the closure step of {:g} is beyond the stability of RK4 for the reduced equations of {} in {:.0f} % "
+      "of the "
       "training states (|lambda| dt up to {:.3g}, RK4 takes 2.78): ",
       step.dt, data.path(), 100 * stability->unstable_share, stability->largest);
   const std::string taken = fmt::format("{} step{} of {}", step.substeps, step.substeps == 1 ? "" : "s",
                                         exponential ? "ETDRK4" : "RK4");
   if (step.dt / static_cast<double>(step.substeps) <= stable)
     return begin + fmt::format("it is taken in {}", taken);
-  return begin + fmt::format("rollouts will blow up whatever the closure in the {} that [rollout] asks for; leave "
-                             "substeps out, or save the data more often (a smaller stride)",
-                             taken);
+  return begin + fmt::format(
+                     "rollouts will blow up whatever the closure in the {} that [rollout] asks for; leave "
+                     "substeps out, or save the data more often (a smaller stride)",
+                     taken);
 }
 
 }  // namespace mac

@@ -225,7 +225,8 @@ RolloutPlan read_rollout(const ConfigTable& root, const System& system) {
   rollout_settings().read(*table, plan);
   if (plan.integrator == "etdrk4" && system.is_known() && linear_part_of(system).empty())
     table->fail("integrator",
-                fmt::format("{} declares no linear part of its reduced equations, which etdrk4 needs", system.name()));
+                fmt::format("{} declares no linear part of its reduced equations, which etdrk4 needs",
+                            system.name()));
   return plan;
 }
 
@@ -264,12 +265,15 @@ const SettingTable<RolloutPlan>& rollout_settings() {
   static const SettingTable<RolloutPlan> table = [] {
     SettingTable<RolloutPlan> t;
     t.integer("substeps", &RolloutPlan::substeps, {0, most_substeps},
-              "steps of the integrator in a closure step; 0: as many as the stiffness of the reduced equations needs");
+              "steps of the integrator in a closure step; 0: as many as the stiffness of the reduced "
+              "equations needs");
     t.choice("integrator", &RolloutPlan::integrator, {"auto", "rk4", "etdrk4"},
-             "of the reduced equations; `etdrk4` for systems that declare a linear part (`burgers`, `kdv`, `ks`), where "
+             "of the reduced equations; `etdrk4` for systems that declare a linear part (`burgers`, `kdv`, "
+             "`ks`), where "
              "`auto` takes it if one step of `rk4` is unstable");
     t.integer("members", &RolloutPlan::members, {1, 1000},
-              "runs of `mac run` from each state of `test` and `ood`, of a stochastic model or of the networks of an "
+              "runs of `mac run` from each state of `test` and `ood`, of a stochastic model or of the "
+              "networks of an "
               "ensemble");
     return t;
   }();

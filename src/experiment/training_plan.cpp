@@ -155,9 +155,10 @@ void check_scores(const NetworkPlan& plan, const ConfigTable& table) {
   if (plan.noise.channels > 0 && plan.training.recipe == "auto")
     table.fail("noise_channels", "recipe = \"auto\" is for deterministic networks; say recipe = \"fast\"");
   if (plan.noise.channels > 0 && !plan.inputs.is_plain())
-    table.fail("noise_channels",
-               "a network that reads noise reads all resolved variables beside it, and nothing else; leave out "
-               "local and [models.inputs]");
+    table.fail(
+        "noise_channels",
+        "a network that reads noise reads all resolved variables beside it, and nothing else; leave out "
+        "local and [models.inputs]");
   for (const StagePlan& stage : plan.training.stages)
     if (is_score(stage.loss) && plan.noise.channels == 0)
       table.fail("", fmt::format("the loss \"{}\" scores a stochastic network: give it noise_channels",

@@ -31,12 +31,9 @@ constexpr std::size_t longest_open_table = 8;  // rows below a figure; longer on
 constexpr std::size_t longest_table = 12;      // the same for those of the evaluation
 
 const std::map<std::string, std::string, std::less<>> system_titles{
-    {"burgers", "Viscous Burgers' equation"},
-    {"kdv", "Korteweg–de Vries equation"},
-    {"ks", "Kuramoto–Sivashinsky equation"},
-    {"ks_cells", "Kuramoto–Sivashinsky equation in cells"},
-    {"lorenz96", "Two-scale Lorenz '96 system"},
-    {"power_grid", "3-bus power grid"}};
+    {"burgers", "Viscous Burgers' equation"},    {"kdv", "Korteweg–de Vries equation"},
+    {"ks", "Kuramoto–Sivashinsky equation"},     {"ks_cells", "Kuramoto–Sivashinsky equation in cells"},
+    {"lorenz96", "Two-scale Lorenz '96 system"}, {"power_grid", "3-bus power grid"}};
 
 std::string system_title(const System& system) {
   const auto found = system_titles.find(system.name());
@@ -282,9 +279,9 @@ Evaluation write_report(Source source, const std::string& output, const ReportOp
 void draw_series(const Evaluation& evaluation, const std::string& folder) {
   namespace fs = std::filesystem;
   make_folder(folder);
-  for (const auto& figures : {report::series_figures(evaluation), report::statistics_figures(evaluation),
-                              report::parameter_figures(evaluation),
-                              report::verification_figures(evaluation)})
+  for (const auto& figures :
+       {report::series_figures(evaluation), report::statistics_figures(evaluation),
+        report::parameter_figures(evaluation), report::verification_figures(evaluation)})
     for (const report::Figure& figure : figures)
       write_file_atomically(fs::path(folder) / (figure.name + ".svg"), report::draw(figure).whole_svg);
 }

@@ -55,9 +55,9 @@ struct GroupResult {
 /// What travels from rank to rank.
 inline std::array<std::vector<double>*, 9> arrays(GroupResult& result) {
   MemberArrays& members = result.members;
-  return {&result.resolved,         &result.closure,  &result.blow_up_time, &result.memory,
-          &result.seconds_per_step, &members.resolved, &members.closure,     &members.blow_up_time,
-          &members.memory};
+  return {&result.resolved, &result.closure,          &result.blow_up_time,
+          &result.memory,   &result.seconds_per_step, &members.resolved,
+          &members.closure, &members.blow_up_time,    &members.memory};
 }
 
 }  // namespace mac

@@ -47,7 +47,9 @@ void advance_columns(CoupledColumns& columns, ClosureGroup& group, const GroupSt
   auto* const stages = dynamic_cast<PredictsStages*>(&group);
   if (step.held.hold == Hold::stage && stages)  // the first stage is the prediction at y itself
     columns.step_by_stages(
-        [&](double fraction, const double* at) { return fraction == 0 ? step.closure : stages->predict_stage(at); },
+        [&](double fraction, const double* at) {
+          return fraction == 0 ? step.closure : stages->predict_stage(at);
+        },
         y);
   else
     columns.step(step.closure, step.previous, y);
@@ -89,7 +91,8 @@ GroupResult roll_group(ClosureGroup& group, const GroupTask& task, GroupStart st
       std::copy_n(now, c, out.closure.data() + (i * times + n) * c);
     }
     if (n + 1 < times) {
-      const GroupStep now{system, dt, held, count, closure.data(), step > 0 ? previous.data() : nullptr, systems};
+      const GroupStep now{system, dt, held, count, closure.data(), step > 0 ? previous.data() : nullptr,
+                          systems};
       if (columns)
         advance_columns(*columns, group, now, y.data());
       else

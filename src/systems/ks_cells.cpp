@@ -33,8 +33,7 @@ MAC_VECTOR_CLONES
 void cells_rhs(std::size_t n, double dx, const double* __restrict u, double* __restrict dudt) {
   const double square = 1 / (dx * dx), sixth = 1 / (6 * dx);
   const auto flux = [](double a, double b) { return a * a + a * b + b * b; };
-  const auto cell = [&](std::size_t j, double two_before, double before, double after,
-                        double two_after) {
+  const auto cell = [&](std::size_t j, double two_before, double before, double after, double two_after) {
     double here = u[j];
     const double second = before - 2.0 * here + after;
     const double fourth = two_before - 4.0 * before + 6.0 * here - 4.0 * after + two_after;
@@ -92,12 +91,13 @@ class KsCellsSolver final : public FullSolver {
   }
   void step() override {
     to_modes(u_.data(), modes_.data());
-    integrator_.step(modes_.data(), integral_.data(), [this](const double* modes, double* n, double* closure) {
-      to_grid(modes, u_.data());
-      closure_of(u_.data(), closure);
-      advection(grid_.cells, grid_.width(grid_.cells), u_.data(), rates_.data());
-      to_modes(rates_.data(), n);
-    });
+    integrator_.step(modes_.data(), integral_.data(),
+                     [this](const double* modes, double* n, double* closure) {
+                       to_grid(modes, u_.data());
+                       closure_of(u_.data(), closure);
+                       advection(grid_.cells, grid_.width(grid_.cells), u_.data(), rates_.data());
+                       to_modes(rates_.data(), n);
+                     });
     to_grid(modes_.data(), u_.data());
   }
 
@@ -220,8 +220,9 @@ class KsCells final : public System, public LinearPart {
     const double square = 1 / (grid_.width(n) * grid_.width(n));
     std::vector<double> l(n * n);
     for (std::size_t j = 0; j < n; ++j) {
-      const double weights[] = {-square * square, -square + 4 * square * square, 2 * square - 6 * square * square,
-                                -square + 4 * square * square, -square * square};
+      const double weights[] = {-square * square, -square + 4 * square * square,
+                                2 * square - 6 * square * square, -square + 4 * square * square,
+                                -square * square};
       for (std::size_t i = 0; i < 5; ++i) l[j * n + (j + n - 2 + i) % n] += weights[i];
     }
     return l;

@@ -270,8 +270,9 @@ bool register_own_system(void* handle, const std::string& path) {
   const auto version = reinterpret_cast<const char* (*)()>(dlsym(handle, "mac_own_plugin_version"));
   if (!version) return false;
   if (const std::string theirs = version(); theirs != own_plugin_version())
-    throw UsageError("{}: was made for {}, this program has {}: compile it again with the headers of this version",
-                     path, theirs, own_plugin_version());
+    throw UsageError(
+        "{}: was made for {}, this program has {}: compile it again with the headers of this version", path,
+        theirs, own_plugin_version());
   void (*register_it)() = nullptr;
   find(handle, path, "mac_own_plugin_register", register_it);
   register_it();

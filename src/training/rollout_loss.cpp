@@ -98,7 +98,8 @@ class RolloutLoss final : public Loss<T> {
     const std::size_t chains = windows * starts, rows = chains * sites_;
     columns_.reset();
     if (!one_system && !context_.dt.is_one_rk4_step())
-      throw UsageError("a rollout loss of systems whose parameters vary takes closure steps of one RK4 step only");
+      throw UsageError(
+          "a rollout loss of systems whose parameters vary takes closure steps of one RK4 step only");
     if (one_system && (context_.system.calls_are_dear() || !context_.dt.is_one_rk4_step())) {
       columns_.emplace(context_.system, context_.dt, context_.held, windows * (starts - network_->first()));
       before_.resize(chains * c_);
@@ -317,7 +318,8 @@ class RolloutLoss final : public Loss<T> {
   std::vector<double> squares_, slopes_;                  // (batch, d): of each window and variable
   std::vector<double> sums_;                              // (batch): of each window
 
-  std::optional<CoupledColumns> columns_;    // where a call of the right-hand side is dear, or a step has substeps
+  std::optional<CoupledColumns>
+      columns_;  // where a call of the right-hand side is dear, or a step has substeps
   std::vector<double> before_, d_previous_;  // (chains, c): the predictions before those of a step
 };
 

@@ -67,7 +67,8 @@ const std::vector<Case>& cases() {
   static const std::vector<Case> all = [] {
     std::vector<Case> cases;
     for (const std::string system : {"name = 'ks'\nmodes = 8\ngrid = 64", "name = 'kdv'\ngrid = 32"})
-      for (const ReducedStep dt : {ReducedStep{0.02, 3}, {0.1, 1, StepMethod::etdrk4}, {0.2, 3, StepMethod::etdrk4}})
+      for (const ReducedStep dt :
+           {ReducedStep{0.02, 3}, {0.1, 1, StepMethod::etdrk4}, {0.2, 3, StepMethod::etdrk4}})
         for (const HeldClosure held :
              {HeldClosure{Hold::zero}, HeldClosure{Hold::linear}, HeldClosure{Hold::linear, Target::mean}})
           cases.push_back({system, dt, held, cases.size() % 4 == 3});
@@ -93,8 +94,8 @@ TEST(ReducedStep, HasTheAdjointOfItsDerivative) {
       return sum;
     };
     std::vector<double> d_y(y.size()), d_closure(closure.size()), d_previous(previous.size());
-    columns.adjoint(closure.data(), of.first ? nullptr : previous.data(), y.data(), weights.data(), d_y.data(),
-                    d_closure.data(), of.first ? nullptr : d_previous.data());
+    columns.adjoint(closure.data(), of.first ? nullptr : previous.data(), y.data(), weights.data(),
+                    d_y.data(), d_closure.data(), of.first ? nullptr : d_previous.data());
     const auto check = [&](std::vector<double>& inputs, const std::vector<double>& gradient) {
       for (std::size_t i = 0; i < inputs.size(); ++i) {
         const double here = inputs[i], h = 1e-3;
@@ -165,7 +166,8 @@ TEST(ReducedStep, OfEtdrk4ConvergesAtFourthOrderAndTakesStiffModesExactly) {
 
 std::string study(const std::string& system, const std::string& step, const std::string& rollout = "") {
   return "[system]\n" + system + "\n[data]\n" + step +
-         "\n[data.train]\ntrajectories = 2\nhorizon = 2\n[data.test]\ntrajectories = 2\nhorizon = 2\n" + rollout;
+         "\n[data.train]\ntrajectories = 2\nhorizon = 2\n[data.test]\ntrajectories = 2\nhorizon = 2\n" +
+         rollout;
 }
 
 class ChosenStep : public ::testing::Test {
@@ -186,7 +188,8 @@ const std::string ks_step = "dt = 0.05\nstride = 5";
 std::string decay(const std::string& rate) {
   return "kind = 'equations'\nname = 'decay'\nparameters = { a = " + rate +
          " }\nresolved = ['y']\nhidden = ['x']\nreduced = { x = 0 }\n"
-         "equations = \"\"\"\ndy = a*(x - y)\ndx = -x\n\"\"\"\ninitial = { y = 'uniform(0, 1)', x = 'uniform(0, 1)' }";
+         "equations = \"\"\"\ndy = a*(x - y)\ndx = -x\n\"\"\"\ninitial = { y = 'uniform(0, 1)', x = "
+         "'uniform(0, 1)' }";
 }
 
 TEST_F(ChosenStep, IsOneOfRk4WhereThatIsStable) {
@@ -227,7 +230,8 @@ TEST_F(ChosenStep, IsWhatThePlanSays) {
   EXPECT_EQ(step.method, StepMethod::rk4);
   const auto warning = stability_warning(*file.experiment().system, file.experiment().rollout, file);
   ASSERT_TRUE(warning);
-  EXPECT_NE(warning->find("rollouts will blow up whatever the closure in the 3 steps of RK4"), std::string::npos)
+  EXPECT_NE(warning->find("rollouts will blow up whatever the closure in the 3 steps of RK4"),
+            std::string::npos)
       << *warning;
   EXPECT_EQ(choose_step(*file.experiment().system, {3, "auto"}, file).method, StepMethod::etdrk4);
   EXPECT_EQ(choose_step(*file.experiment().system, {0, "etdrk4"}, file).substeps, 1u);
@@ -240,7 +244,8 @@ TEST_F(ChosenStep, IsRefusedWithTheStepThatWouldBeNeeded) {
     chosen(file);
     FAIL() << "no error";
   } catch (const UsageError& error) {
-    EXPECT_NE(std::string(error.what()).find("too stiff for the closure step of 0.5: RK4 would need steps of 2.23e-05"),
+    EXPECT_NE(std::string(error.what())
+                  .find("too stiff for the closure step of 0.5: RK4 would need steps of 2.23e-05"),
               std::string::npos)
         << error.what();
   }
@@ -248,7 +253,8 @@ TEST_F(ChosenStep, IsRefusedWithTheStepThatWouldBeNeeded) {
 
 TEST_F(ChosenStep, NeedsADeclaredLinearPartForEtdrk4) {
   try {
-    Experiment::parse(study("name = 'lorenz96'", "dt = 0.01", "[rollout]\nintegrator = 'etdrk4'\n"), "study.toml");
+    Experiment::parse(study("name = 'lorenz96'", "dt = 0.01", "[rollout]\nintegrator = 'etdrk4'\n"),
+                      "study.toml");
     FAIL() << "no error";
   } catch (const UsageError& error) {
     EXPECT_NE(std::string(error.what()).find("rollout.integrator: lorenz96 declares no linear part"),

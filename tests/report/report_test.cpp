@@ -75,10 +75,9 @@ TEST(Report, ShowsEveryFigureOfABurgersRun) {
 }
 
 TEST(Report, ShowsEveryFigureOfALorenzRun) {
-  expect_figures(lorenz(),
-                 {"resolved_test", "closure_test", "running_l2_test", "running_correlation_test",
-                  "running_centred_correlation_test", "memory", "training", "training_time", "step_time",
-                  "space_time_test"});
+  expect_figures(lorenz(), {"resolved_test", "closure_test", "running_l2_test", "running_correlation_test",
+                            "running_centred_correlation_test", "memory", "training", "training_time",
+                            "step_time", "space_time_test"});
 }
 
 TEST(Report, ShowsEveryTableOfTheEvaluation) {
@@ -199,9 +198,9 @@ TEST(Report, NeedsNothingFromElsewhere) {
       EXPECT_EQ(report->page.find(part), std::string::npos) << part;
     // Names of XML vocabularies are no references; links lead inside the page or to the PDF files.
     EXPECT_EQ(count(report->page, "http"), count(report->page, "xmlns=\"http://www.w3.org/"));
-    EXPECT_EQ(count(report->page, "href="),
-              count(report->page, "href=\"#") + count(report->page, "href=\"report_files/") +
-                  count(report->page, "href='data:image/png;base64,"));
+    EXPECT_EQ(count(report->page, "href="), count(report->page, "href=\"#") +
+                                                count(report->page, "href=\"report_files/") +
+                                                count(report->page, "href='data:image/png;base64,"));
   }
 }
 

@@ -17,14 +17,16 @@ class NewSystem : public ::testing::TestWithParam<std::string> {
 
 TEST_P(NewSystem, CompilesAndItsStudyRunsToAReport) {
   const std::string kind = GetParam();
-  if (kind == "fortran" && std::system("gfortran --version > /dev/null 2>&1") != 0) GTEST_SKIP() << "no gfortran";
+  if (kind == "fortran" && std::system("gfortran --version > /dev/null 2>&1") != 0)
+    GTEST_SKIP() << "no gfortran";
   const auto made = test::run_program("new-system mine --" + kind + " -o " + folder_.file("mine"));
   ASSERT_EQ(made.exit_code, 0) << made.output;
   // As it is but for the length of the training, which shows nothing here.
   std::string study = test::read_bytes(file("mine.toml"));
   ASSERT_NE(study.find("steps = 300"), std::string::npos);
   test::write_bytes(file("mine.toml"), study.replace(study.find("steps = 300"), 11, "steps = 5"));
-  const std::string test = kind == "equations" ? "sh " + file("test.sh") : "make -s -C " + folder_.file("mine") + " test";
+  const std::string test =
+      kind == "equations" ? "sh " + file("test.sh") : "make -s -C " + folder_.file("mine") + " test";
   const std::string log = folder_.file("log");
   const int failed = std::system(("MAC=" MAC_PROGRAM " " + test + " > " + log + " 2>&1").c_str());
   const std::string said = test::read_bytes(log);
@@ -59,10 +61,13 @@ TEST(NewSystemCommand, PluginsOfAnotherVersionAreRefused) {
   test::write_bytes(folder.file("old.c"),
                     "const char* mac_own_plugin_version(void) { return \"plug-ins 0\"; }\n"
                     "void mac_own_plugin_register(void) {}\n");
-  ASSERT_EQ(std::system(("cc -shared -fPIC " + folder.file("old.c") + " -o " + folder.file("libold.so")).c_str()), 0);
+  ASSERT_EQ(
+      std::system(("cc -shared -fPIC " + folder.file("old.c") + " -o " + folder.file("libold.so")).c_str()),
+      0);
   const auto result = test::run_program("--plugin " + folder.file("libold.so") + " info x.h5");
   EXPECT_EQ(result.exit_code, 2);
-  EXPECT_NE(result.output.find("libold.so: was made for plug-ins 0, this program has plug-ins 1"), std::string::npos)
+  EXPECT_NE(result.output.find("libold.so: was made for plug-ins 0, this program has plug-ins 1"),
+            std::string::npos)
       << result.output;
 }
 

@@ -137,7 +137,8 @@ TEST(Equations, HaveGradientsThatAreTheirDerivatives) {
       const double x = 0.1 + 2.5 * static_cast<double>(*rc::gen::inRange(0, 1'000'000)) / 1e6;
       // Kinks: differences across them are no derivative.
       if (std::abs(x - 1) < 1e-3 || std::abs(x - std::round(x)) < 1e-3) return;
-      if (std::abs(x - M_PI / 2) < 0.05) return;  // tan has a pole there, and large third derivatives around it
+      if (std::abs(x - M_PI / 2) < 0.05)
+        return;  // tan has a pole there, and large third derivatives around it
       constexpr double h = 1e-6;
       const double difference = (reduced_at(*system, x + h) - reduced_at(*system, x - h)) / (2 * h);
       const double adjoint = 1.5;

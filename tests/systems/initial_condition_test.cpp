@@ -116,7 +116,8 @@ TEST(System, NamesItsVariablesInOrder) {
             (std::vector<std::string>{"X1", "X2", "X3", "X4"}));
   auto names = system_names();
   names.resize(7);  // a test's own may follow
-  EXPECT_EQ(names, (std::vector<std::string>{"burgers", "kdv", "ks", "ks_cells", "lorenz96", "power_grid", "recorded"}));
+  EXPECT_EQ(names, (std::vector<std::string>{"burgers", "kdv", "ks", "ks_cells", "lorenz96", "power_grid",
+                                             "recorded"}));
 }
 
 }  // namespace

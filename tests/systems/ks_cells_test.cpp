@@ -105,7 +105,8 @@ TEST(KsCells, ComesToTheSpectralSolutionWithFinerCells) {
     }
     u = advance(*system, u, 0.01, 500);
     std::vector<double> coarse(64);  // means
-    for (std::size_t j = 0; j < u.size(); ++j) coarse[j * 64 / u.size()] += u[j] * 64 / static_cast<double>(u.size());
+    for (std::size_t j = 0; j < u.size(); ++j)
+      coarse[j * 64 / u.size()] += u[j] * 64 / static_cast<double>(u.size());
     return coarse;
   };
   const auto fine = run("512");

@@ -54,7 +54,9 @@ struct Forced {
   std::string time_unit() const { return "s"; }
   double largest_stable_dt() const { return 0.5; }
   std::vector<double> linear_part() const { return {-5}; }
-  std::vector<Diagnostic> diagnostics(std::span<const double> z) const { return {{"sum", z[0] + z[1], true}}; }
+  std::vector<Diagnostic> diagnostics(std::span<const double> z) const {
+    return {{"sum", z[0] + z[1], true}};
+  }
   std::unique_ptr<InitialCondition> initial(const ConfigTable& table) const {
     struct At final : InitialCondition {
       double x;

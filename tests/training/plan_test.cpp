@@ -147,7 +147,7 @@ TEST(TrainingPlan, SaysItselfAsTheFilesOfTheZooDo) {
       ++files;
     }
   }
-  EXPECT_EQ(files, 16u);
+  EXPECT_EQ(files, 17u);
 }
 
 TEST(TrainingPlan, SaysNewerSettingsOnlyWhereTheyAreSet) {

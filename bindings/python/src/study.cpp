@@ -256,7 +256,8 @@ py::dict train_network(Experiment experiment, const std::string& model, const st
     // The file only says that there is a function: what judges its data here has it.
     if (with_rhs) file.set_system(with_rhs);
     std::vector<std::string> warnings;
-    if (auto warning = stability_warning(*experiment.system, experiment.rollout, file)) warnings.push_back(std::move(*warning));
+    if (auto warning = stability_warning(*experiment.system, experiment.rollout, file))
+      warnings.push_back(std::move(*warning));
     if (plan.baseline)
       words = train_baseline(experiment, plan, file, path, threads, quiet);
     else

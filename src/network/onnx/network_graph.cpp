@@ -22,8 +22,8 @@ class NetworkGraph {
 
   std::string bytes() {
     const std::size_t blocks = shape_.members * shape_.n_blocks, block_state = shape_.state_size() / blocks;
-    const Value resolved =
-        graph_.input("resolved", ElementType::float64, model_.input_size(), "resolved variables, physical units");
+    const Value resolved = graph_.input("resolved", ElementType::float64, model_.input_size(),
+                                        "resolved variables, physical units");
     const Value state = graph_.input("state", ElementType::float32, shape_.state_size(),
                                      "memory of the steps before; zeros at the start");
     Value x = normalised(resolved);

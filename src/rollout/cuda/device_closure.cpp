@@ -71,9 +71,10 @@ GroupResult DeviceNetworkClosure::roll(const GroupTask& task, GroupStart start) 
     throw UsageError("the reduced equations of {} cannot be rolled out on a CUDA device: use --device cpu",
                      task.system.name());
   if (!task.dt.is_one_rk4_step())
-    throw UsageError("the reduced equations of {} are stiff and take substeps or ETDRK4, which a CUDA device does not "
-                     "do yet: use --device cpu",
-                     task.system.name());
+    throw UsageError(
+        "the reduced equations of {} are stiff and take substeps or ETDRK4, which a CUDA device does not "
+        "do yet: use --device cpu",
+        task.system.name());
   const std::size_t d = shape_.d_in, c = shape_.d_out, times = task.time.size();
   const auto began = std::chrono::steady_clock::now();
   std::vector<float> recurrent(start.memory.begin(), start.memory.end());
