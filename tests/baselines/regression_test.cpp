@@ -79,8 +79,8 @@ class RegressionBaseline : public ::testing::Test {
 
 TEST_F(RegressionBaseline, FindsAPolynomialWithDelaysExactly) {
   const Made made = make_data(0);
-  // Closures of some 50; the smallest ridge is 1e-12.
-  EXPECT_LT(error(fitted("degree = 2\ndelays = 2\n", made), made.closure), 1e-8);
+  // Closures of some 50, whose coefficients the default ridge draws in by a millionth.
+  EXPECT_LT(error(fitted("degree = 2\ndelays = 2\n", made), made.closure), 1e-4);
 }
 
 TEST_F(RegressionBaseline, MissesWhatItsTermsLeaveOut) {
