@@ -231,7 +231,7 @@ class Root {
     }
   }
 
-  void fail(std::exception_ptr why) {
+  void fail(const std::exception_ptr& why) {
     if (!failure_) failure_ = why;
   }
 

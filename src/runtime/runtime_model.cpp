@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <mac/error.hpp>
 #include <span>
 
 #include "io/xxh64.hpp"
