@@ -1,6 +1,7 @@
 // Memory that is not there becomes a sentence with the size that was asked for.
 #include <cstdio>
 #include <cstdlib>
+#include <exception>
 #include <new>
 
 namespace mac::cli {
@@ -18,6 +19,23 @@ class OutOfMemory final : public std::bad_alloc {
  private:
   char text_[96];  // no memory for more
 };
+
+std::terminate_handler handler_before = nullptr;
+
+/// Where nothing may be thrown (the destructor of JSON asks for memory), the same sentence is the end.
+[[noreturn]] void end() noexcept {
+  try {
+    if (std::exception_ptr thrown = std::current_exception()) std::rethrow_exception(thrown);
+  } catch (const OutOfMemory& error) {
+    std::fprintf(stderr, "mac: %s\n", error.what());
+    std::_Exit(1);
+  } catch (...) {
+  }
+  handler_before();
+  std::abort();
+}
+
+const bool ends_with_a_sentence = (handler_before = std::set_terminate(end), true);
 
 }  // namespace
 }  // namespace mac::cli
