@@ -11,7 +11,7 @@ help:
 	@echo "make test       build and run all tests"
 	@echo "make test-long  the studies that take longer than the test suite may"
 	@echo "make docs       the documentation as a site: build/site/index.html"
-	@echo "make bench      measure the hot paths"
+	@echo "make bench      measure the hot paths; a record in bench/history and the page of the trend"
 	@echo "make fuzz       random input for every parser (clang), SECONDS=30 each"
 	@echo "make attack     flipped bits, kills and damaged HDF5 files, with counts"
 	@echo "make results    docs/results.md and the model cards from results/ and zoo/"
@@ -42,7 +42,8 @@ docs: setup
 	@scripts/docs
 
 bench: build
-	@build/bench/mac_bench
+	@bench/record
+	@bench/compare --markdown bench/history/*.json > docs/speed-history.md
 
 fuzz:
 	@scripts/fuzz $(or $(SECONDS),30)

@@ -23,7 +23,8 @@ struct Options {
   std::string system = "burgers";
   std::string kind = "mamba";
   std::string precision = "float32";
-  std::size_t batch = 0;  // 0: 1 for a step, 96 for training
+  std::size_t d_model = 0, d_state = 0, blocks = 0;  // 0: as the paper's
+  std::size_t batch = 0;                             // 0: 1 for a step, 96 for training
   std::size_t length = 101;
   std::string device = "cpu";
   std::string recipe = "fast";
@@ -32,9 +33,30 @@ struct Options {
   bool autoregressive = false;
 };
 
+/// The paper's network for the system, in the sizes that were asked for.
+NetworkShape shape_of(const Options& options) {
+  NetworkShape shape = paper_network(options.system, layer_kind_from(options.kind));
+  if (options.d_model > 0) shape.d_model = options.d_model;
+  if (options.d_state > 0) shape.d_state = options.d_state;
+  if (options.blocks > 0) shape.n_blocks = options.blocks;
+  validate(shape);
+  return shape;
+}
+
+/// What a result says of its network.
+nlohmann::json to_json(const Options& options, const NetworkShape& shape) {
+  return {{"work", options.work},
+          {"system", options.system},
+          {"kind", options.kind},
+          {"d_model", shape.d_model},
+          {"d_state", shape.d_state},
+          {"blocks", shape.n_blocks},
+          {"parameters", parameter_count(shape)}};
+}
+
 /// A training iteration on the device is that of mac train: batch, loss, gradient and the optimiser's step.
 void run_on_device(const Options& options) {
-  const NetworkShape shape = paper_network(options.system, layer_kind_from(options.kind));
+  const NetworkShape shape = shape_of(options);
   const auto system =
       Experiment::parse("[system]\nname = \"" + options.system +
                             "\"\n[data]\ndt = 1e-4\n[data.test]\ntrajectories = 1\nhorizon = 1\n",
@@ -50,10 +72,8 @@ void run_on_device(const Options& options) {
                                                                    .models = options.models,
                                                                    .rollout_steps = options.rollout_steps,
                                                                    .autoregressive = options.autoregressive});
-  nlohmann::json result = {{"work", options.work},    {"system", options.system},
-                           {"kind", options.kind},    {"device", "cuda"},
-                           {"batch", batch},          {"parameters", parameter_count(shape)},
-                           {"gflops", timing.gflops}, {"gigabytes", gigabytes}};
+  nlohmann::json result = to_json(options, shape);
+  result.update({{"device", "cuda"}, {"batch", batch}, {"gflops", timing.gflops}, {"gigabytes", gigabytes}});
   if (step) {
     result["microseconds_per_step"] = 1e6 * timing.median_seconds;
     result["trajectory_steps_per_second"] = static_cast<double>(batch) / timing.median_seconds;
@@ -82,7 +102,7 @@ void run_on_device(const Options& options) {
 
 template <class T>
 void run(const Options& options) {
-  const NetworkShape shape = paper_network(options.system, layer_kind_from(options.kind));
+  const NetworkShape shape = shape_of(options);
   const bool step = options.work == "step";
   const std::size_t batch = options.batch ? options.batch : step ? 1 : 96;
   // A step starts no thread unless asked to.
@@ -91,15 +111,12 @@ void run(const Options& options) {
       step ? time_step<T>(shape, batch, threads) : time_training<T>(shape, {batch, options.length}, threads);
   const double peak = fma_peak_gflops<T>(threads);
 
-  nlohmann::json result = {{"work", options.work},
-                           {"system", options.system},
-                           {"kind", options.kind},
-                           {"precision", options.precision},
-                           {"batch", batch},
-                           {"threads", threads},
-                           {"parameters", parameter_count(shape)},
-                           {"gflops", timing.gflops},
-                           {"peak_gflops", peak}};
+  nlohmann::json result = to_json(options, shape);
+  result.update({{"precision", options.precision},
+                 {"batch", batch},
+                 {"threads", threads},
+                 {"gflops", timing.gflops},
+                 {"peak_gflops", peak}});
   if (step) {
     result["microseconds_per_step"] = 1e6 * timing.median_seconds;
     result["best_microseconds_per_step"] = 1e6 * timing.best_seconds;
@@ -130,6 +147,7 @@ void add_bench(CLI::App& program) {
   command->footer(
       "Examples:\n"
       "  mac bench step --batch 50\n"
+      "  mac bench train --d-model 48 --d-state 16 --blocks 2\n"
       "  mac bench train --system lorenz96 --kind gru --length 54 --threads 2 --json -\n"
       "  mac bench train --device cuda --length 10001");
   command->add_option("work", options->work, "step: one rollout step; train: a forward and a backward pass")
@@ -144,6 +162,14 @@ void add_bench(CLI::App& program) {
   command->add_option("--precision", options->precision, "Scalar of the network: float32 or float64")
       ->check(CLI::IsMember({"float32", "float64"}))
       ->capture_default_str();
+  const auto add_size = [&](const char* name, std::size_t& value, const char* what) {
+    command->add_option(name, value, fmt::format("{} (default: the paper's)", what))
+        ->check(CLI::Range(1, 16384))
+        ->type_name("N");
+  };
+  add_size("--d-model", options->d_model, "Width of the network");
+  add_size("--d-state", options->d_state, "States of a channel, of kinds that have them");
+  add_size("--blocks", options->blocks, "Blocks of the network");
   command->add_option("--batch", options->batch, "Samples at once (default: 1 for step, 96 for train)")
       ->check(CLI::Range(1, 1000000))
       ->type_name("N");

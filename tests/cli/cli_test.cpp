@@ -165,6 +165,8 @@ TEST_F(CommandLine, ExplainsEveryMisuse) {
       {"train @/study.toml --data @/data.h5 --seed -1 -o @/x", 2, "-1 is not a finite number from 0 on"},
       {"bench train --rollout-steps 3", 2, "--rollout-steps: applies to cuda only"},
       {"bench train --autoregressive", 2, "--autoregressive requires --rollout-steps"},
+      {"bench step --d-model 0", 2, "--d-model: Value 0 not in range"},
+      {"bench step --kind gru --d-state 8", 2, "d_state is 8: a network of kind gru has none"},
       {"bench step --models 3", 2, "--models: applies to train only"},
       {"bench step --length 3", 2, "--length: applies to train only"},
       {"bench train --device cuda --precision float64", 2, "--precision: applies to cpu only"},
