@@ -20,6 +20,7 @@
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <mac/held_rk4.hpp>
 #include <mac/precision.hpp>
 #include <memory>
@@ -476,15 +477,28 @@ class Tape {
   std::unique_ptr<mac_tape, detail::Close> handle_;
 };
 
+/// What a network reads and gives where that is not a column's variables and closure themselves: forcing beside them, or
+/// a row for every site of a lattice. Both functions are of all columns at once.
+struct CouplingRows {
+  std::size_t variables = 0, closures = 0;  // of a column
+  std::size_t rows = 1;                     // of the network for a column, which are columns of its state
+  /// y (columns, variables) -> x (columns * rows, inputs)
+  std::function<void(std::span<const double> y, std::span<double> x)> read = {};
+  /// u (columns * rows, outputs) -> closure (columns, closures)
+  std::function<void(std::span<const double> u, std::span<double> closure)> give = {};
+};
+
 /// How a Coupling couples; what is left empty is as the model says.
 struct CouplingOptions {
   std::size_t columns = 1;
   std::optional<Hold> hold = std::nullopt;
   std::vector<std::size_t> targets = {};  // closure component j is added to equation targets[j]
+  std::optional<CouplingRows> rows = std::nullopt;
 };
 
 /// The coupled step of a batch of columns (mac/held_rk4.hpp), all of it but the memory, which is a State.
-/// Arrays are (columns, inputs) and (columns, outputs). A step does not allocate.
+/// Arrays are (columns, variables) and (columns, closures): the network's inputs and outputs, unless the options
+/// say otherwise. A step does not allocate.
 class Coupling {
  public:
   /// dt is the host's step: the model's closure step, where its file says, or a whole fraction or multiple of it.
@@ -492,11 +506,12 @@ class Coupling {
       : dt_(dt),
         held_{options.hold.value_or(model.hold()), model.target()},
         columns_(options.columns),
-        inputs_(model.inputs()),
+        rows_(options.rows),
+        variables_(rows_ ? rows_->variables : model.inputs()),
         targets_(options.targets),
-        closure_(options.columns * model.outputs()),
+        closure_(options.columns * (rows_ ? rows_->closures : model.outputs())),
         previous_(closure_.size()),
-        room_(options.columns * model.inputs()) {
+        room_(options.columns * variables_) {
     if (!(dt > 0)) throw Error(MAC_INVALID_ARGUMENT, "dt is " + std::to_string(dt) + ": expected > 0");
     if (const auto step = model.closure_step()) {
       pieces_ = detail::whole_ratio(*step, dt);
@@ -508,32 +523,40 @@ class Coupling {
       pieces_ = std::max<std::size_t>(1, pieces_);
       closure_steps_ = std::max<std::size_t>(1, closure_steps_);
     }
-    if (targets_.empty()) targets_ = model.closure_targets();
+    const std::size_t closures = closure_.size() / columns_;
+    if (targets_.empty() && !rows_) targets_ = model.closure_targets();
     if (targets_.empty())
-      throw Error(MAC_INVALID_ARGUMENT, "the model has " + std::to_string(model.outputs()) +
-                                            " closure components for " + std::to_string(model.inputs()) +
+      throw Error(MAC_INVALID_ARGUMENT, "the model has " + std::to_string(closures) +
+                                            " closure components for " + std::to_string(variables_) +
                                             " variables: say in targets to which equation each belongs");
-    detail::expect_size("targets", targets_.size(), model.outputs());
+    detail::expect_size("targets", targets_.size(), closures);
     for (const std::size_t target : targets_)
-      if (target >= model.inputs())
+      if (target >= variables_)
         throw Error(MAC_INVALID_ARGUMENT, "closure target " + std::to_string(target) + " is beyond the " +
-                                              std::to_string(model.inputs()) + " variables of a column");
+                                              std::to_string(variables_) + " variables of a column");
+    if (rows_) {
+      x_.resize(columns_ * rows_->rows * model.inputs());
+      u_.resize(columns_ * rows_->rows * model.outputs());
+    }
     if (held_.hold != Hold::stage) return;
     if (held_.target == Target::mean)
       throw Error(
           MAC_INVALID_ARGUMENT,
           "the model predicts step means, which are not closures at a stage: use the hold zero or linear");
-    before_.emplace(model, columns_);
-    of_stage_.emplace(model, columns_);
+    before_.emplace(model, columns_ * rows_of_column());
+    of_stage_.emplace(model, columns_ * rows_of_column());
   }
 
   /// Goes on with a state that was restored, whose columns changed, or that others stepped.
   void resume(const State& state) {
-    if (state.steps() > 0) state.closure_at(Hold::zero, 0, closure_);
+    if (state.steps() > 0) {
+      state.closure_at(Hold::zero, 0, rows_ ? u_ : closure_);
+      if (rows_) rows_->give(u_, closure_);
+    }
     piece_ = 0;
     at_rest_.clear();
     for (std::size_t j = 0; j < columns_; ++j)
-      if (state.steps(j) == 0) at_rest_.push_back(j);
+      if (state.steps(j * rows_of_column()) == 0) at_rest_.push_back(j);
   }
 
   /// closure() at y; the state goes one step on, where a closure step begins.
@@ -541,7 +564,7 @@ class Coupling {
     state_ = &state;
     if (piece_ > 0) return;
     if (before_) before_->copy(state);
-    state.step(y, previous_);
+    step_network(state, y, previous_);
     std::swap(closure_, previous_);
     has_previous_ = state.steps() > 1;
     const std::size_t outputs = targets_.size();
@@ -553,7 +576,7 @@ class Coupling {
   /// y from t to t + dt, after predict(). rhs(t, y, dydt) is that of all columns at once, on spans.
   template <class Rhs>
   void advance(double t, Rhs&& rhs, std::span<double> y) {
-    detail::expect_size("y", y.size(), columns_ * inputs_);
+    detail::expect_size("y", y.size(), columns_ * variables_);
     const double h = dt_ / static_cast<double>(closure_steps_);
     for (std::size_t k = 0; k < closure_steps_; ++k) {
       if (k > 0) predict(*state_, y);
@@ -571,14 +594,23 @@ class Coupling {
   double dt() const { return dt_; }
 
  private:
+  std::size_t rows_of_column() const { return rows_ ? rows_->rows : 1; }
+
+  void step_network(State& state, std::span<const double> y, std::span<double> closure) {
+    if (!rows_) return state.step(y, closure);
+    rows_->read(y, x_);
+    state.step(x_, u_);
+    rows_->give(u_, closure);
+  }
+
   template <class Rhs>
   void advance_piece(double t, double h, Rhs& rhs, std::span<double> y) {
-    const std::size_t n = columns_ * inputs_;
+    const std::size_t n = columns_ * variables_;
     const auto fraction = [&](std::size_t i) {  // of the closure step
       return (static_cast<double>(piece_) + held_rk4::a(i)) / static_cast<double>(pieces_);
     };
     held_rk4::step(
-        {columns_, inputs_, targets_.size(), targets_.data()}, h, room_,
+        {columns_, variables_, targets_.size(), targets_.data()}, h, room_,
         [&](std::size_t i, const double* at, double* rate) {
           rhs(t + held_rk4::a(i) * h, std::span<const double>(at, n), std::span<double>(rate, n));
         },
@@ -586,7 +618,7 @@ class Coupling {
           if (!before_ || fraction(i) == 0)
             return {closure_.data(), previous_.data(), held_rk4::share(held_, has_previous_, fraction(i))};
           of_stage_->copy(*before_);
-          of_stage_->step({at, n}, previous_);  // which the hold stage has no other use for
+          step_network(*of_stage_, {at, n}, previous_);  // which the hold stage has no other use for
           return {previous_.data(), nullptr, 0};
         },
         y.data());
@@ -597,9 +629,12 @@ class Coupling {
   std::size_t piece_ = 0;                       // host steps since a closure step began
   State* state_ = nullptr;                      // of the last predict()
   HeldClosure held_;
-  std::size_t columns_, inputs_;
+  std::size_t columns_;
+  std::optional<CouplingRows> rows_;
+  std::size_t variables_;  // of a column
   std::vector<std::size_t> targets_;
-  std::vector<double> closure_, previous_;  // (columns, outputs)
+  std::vector<double> closure_, previous_;  // (columns, closures)
+  std::vector<double> x_, u_;               // of the network, where it has rows of its own
   bool has_previous_ = false;
   std::vector<std::size_t> at_rest_;  // columns whose next step is their first, while others have taken some
   held_rk4::StageArrays room_;

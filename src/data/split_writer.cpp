@@ -45,6 +45,10 @@ SplitWriter::SplitWriter(h5::File& file, const SplitPlan& split, const DataPlan&
   if (f_ > 0) forcing_ = create_series(file, split.name, "inputs", split.trajectories, times_, data.forcing);
 }
 
+void SplitWriter::set_masked() {
+  closure_.set_attribute(masked_attribute, std::string("where rows were missing"));
+}
+
 void SplitWriter::write_inputs(std::size_t index, const double* parameters, const double* forcing) {
   if (parameters_) parameters_->write({index, 0}, {1, p_}, parameters);
   if (forcing_) forcing_->write({index, 0, 0}, {1, times_, f_}, forcing);

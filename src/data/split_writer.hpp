@@ -14,6 +14,8 @@ class SplitWriter {
 
   /// (n_time, d), (n_time, c), (n_time-1, c)
   void write(std::size_t index, const double* resolved, const double* closure, const double* closure_mean);
+  /// The closures are NaN where nobody knows them.
+  void set_masked();
   /// (p) and (n_time, f), where the experiment's data have them.
   void write_inputs(std::size_t index, const double* parameters, const double* forcing);
 

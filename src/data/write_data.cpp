@@ -19,13 +19,15 @@ const SplitArrays& arrays_of(const SplitPlan& plan, const std::vector<SplitArray
   return *found;
 }
 
+/// `masked`: NaN says that nobody knows the value.
 void check(const SplitPlan& plan, const char* array, std::span<const double> values, std::size_t times,
-           std::size_t variables) {
+           std::size_t variables, bool masked = false) {
   const std::size_t expected = plan.trajectories * times * variables;
   if (values.size() != expected)
     throw UsageError("data: {} of split {} has {} numbers, expected ({}, {}, {})", array, plan.name,
                      values.size(), plan.trajectories, times, variables);
-  const auto bad = std::ranges::find_if_not(values, [](double value) { return std::isfinite(value); });
+  const auto bad = std::ranges::find_if_not(
+      values, [&](double value) { return std::isfinite(value) || (masked && std::isnan(value)); });
   if (bad == values.end()) return;
   const auto at = static_cast<std::size_t>(bad - values.begin());
   throw UsageError("data: {} of split {} is {} in trajectory {} at time {}, variable {}", array, plan.name,
@@ -45,8 +47,8 @@ void write_data(const Experiment& experiment, const std::vector<SplitArrays>& sp
   for (const SplitPlan& plan : data.splits) {
     const SplitArrays& arrays = arrays_of(plan, splits);
     check(plan, "resolved", arrays.resolved, plan.intervals + 1, d);
-    check(plan, "closure", arrays.closure, plan.intervals + 1, c);
-    check(plan, "closure_mean", arrays.closure_mean, plan.intervals, c);
+    check(plan, "closure", arrays.closure, plan.intervals + 1, c, arrays.masked);
+    check(plan, "closure_mean", arrays.closure_mean, plan.intervals, c, arrays.masked);
     check(plan, "parameters", arrays.parameters, 1, data.parameters.size());
     check(plan, "forcing", arrays.forcing, plan.intervals + 1, data.forcing.size());
   }
@@ -58,6 +60,7 @@ void write_data(const Experiment& experiment, const std::vector<SplitArrays>& sp
   for (const SplitPlan& plan : data.splits) {
     const SplitArrays& arrays = arrays_of(plan, splits);
     SplitWriter writer(file, plan, data, system);
+    if (arrays.masked) writer.set_masked();
     const std::size_t times = plan.intervals + 1;
     for (std::size_t i = 0; i < plan.trajectories; ++i) {
       writer.write(i, arrays.resolved.data() + i * times * d, arrays.closure.data() + i * times * c,

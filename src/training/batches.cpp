@@ -19,6 +19,14 @@ constexpr std::size_t worth_threads = 1 << 17, worth_threads_noisy = 1 << 13;
 
 }  // namespace
 
+void read_known(const DataSplit& split, std::size_t trajectory, std::size_t first, std::size_t count,
+                char* known) {
+  const std::size_t c = split.closure_size();
+  std::vector<double> closure(count * c);
+  split.read_closure(trajectory, first, count, closure.data());
+  for (std::size_t t = 0; t < count; ++t) known[t] = std::isnan(closure[t * c]) ? 0 : 1;
+}
+
 TrainingData::TrainingData(const DataSplit& split, Target target, std::size_t times, double budget)
     : split_(&split),
       target_(target),
@@ -29,13 +37,16 @@ TrainingData::TrainingData(const DataSplit& split, Target target, std::size_t ti
       e_(split.input_names().size()),
       in_memory_(static_cast<double>(split.trajectories() * times * (d_ + c_ + e_)) * sizeof(double) <=
                  budget),
+      masked_(split.masked()),
       systems_(split.systems()) {
   if (!in_memory_) return;
   const std::size_t n = split.trajectories();
   resolved_.resize(n * times_ * d_);
   closure_.resize(n * closure_times() * c_);
   given_.resize(n * times_ * e_);
+  known_.resize(masked_ ? n * times_ : 0);
   for (std::size_t i = 0; i < n; ++i) {
+    if (masked_) read_known(split, i, 0, times_, known_.data() + i * times_);
     split.read_resolved(i, 0, times_, resolved_.data() + i * times_ * d_);
     if (e_ > 0) split.read_inputs(i, 0, times_, given_.data() + i * times_ * e_);
     double* out = closure_.data() + i * closure_times() * c_;
@@ -70,14 +81,16 @@ Window TrainingData::window(SampleShape shape, std::size_t i) const {
 }
 
 void TrainingData::read(Window window, SampleShape shape, double* resolved, double* closure,
-                        double* given) const {
+                        double* given, char* known) const {
   const auto [trajectory, first] = window;
   if (in_memory_) {
+    if (masked_) std::copy_n(known_.data() + trajectory * times_ + first, shape.states, known);
     if (e_ > 0) std::copy_n(given_.data() + (trajectory * times_ + first) * e_, shape.states * e_, given);
     std::copy_n(resolved_.data() + (trajectory * times_ + first) * d_, shape.states * d_, resolved);
     std::copy_n(closure_.data() + (trajectory * closure_times() + first) * c_, shape.closures * c_, closure);
     return;
   }
+  if (masked_) read_known(*split_, trajectory, first, shape.states, known);
   split_->read_resolved(trajectory, first, shape.states, resolved);
   if (e_ > 0) split_->read_inputs(trajectory, first, shape.states, given);
   if (target_ == Target::instant)
@@ -96,12 +109,14 @@ void make_room(Batch& batch, std::size_t count, SampleShape shape, const Trainin
   batch.resolved.resize(count * shape.states * data.resolved_size());
   batch.closure.resize(count * shape.closures * data.closure_size());
   batch.given.resize(count * shape.states * data.given_size());
+  batch.known.resize(data.masked() ? count * shape.states : 0);
 }
 
 void read_sample(const TrainingData& data, Window window, std::size_t i, Batch& batch) {
   data.read(window, batch.shape, batch.resolved.data() + i * batch.shape.states * data.resolved_size(),
             batch.closure.data() + i * batch.shape.closures * data.closure_size(),
-            batch.given.data() + i * batch.shape.states * data.given_size());
+            batch.given.data() + i * batch.shape.states * data.given_size(),
+            data.masked() ? batch.known.data() + i * batch.shape.states : nullptr);
   if (const System* system = data.system(window.trajectory)) batch.systems.push_back(system);
 }
 

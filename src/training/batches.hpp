@@ -27,6 +27,8 @@ struct Batch {
   std::vector<const System*> systems =
       {};                          // (count): each sample's equations; empty: all have the common ones
   std::vector<double> given = {};  // (count, states, e): what comes from outside; empty: nothing does
+  /// (count, states): whether a state is of the data, not filled in where they have a gap; empty: all are.
+  std::vector<char> known = {};
   /// (count, sites): those of a local network whose closures count; empty: all.
   std::vector<std::uint32_t> sites = {};
   std::uint64_t seed = 0;  // with the step, counted over all stages: name of the noise that networks read
@@ -54,6 +56,11 @@ struct Window {
   std::size_t first = 0;
 };
 
+/// Of a masked split: whether the states at these times are of the data. Where the closure is not known the state was
+/// filled in, or lies beside one that was.
+void read_known(const DataSplit& split, std::size_t trajectory, std::size_t first, std::size_t count,
+                char* known);
+
 /// The first `times` saved times of a split, in memory if they fit the budget (bytes), else in the file.
 class TrainingData {
  public:
@@ -69,15 +76,16 @@ class TrainingData {
   std::size_t resolved_size() const { return d_; }
   std::size_t closure_size() const { return c_; }
   std::size_t given_size() const { return e_; }
+  bool masked() const { return masked_; }  // some states are filled in
   std::size_t closure_times() const { return target_ == Target::mean ? times_ - 1 : times_; }
 
   /// Number of windows that a sample of this shape can start at, and the i-th of them.
   std::size_t windows(SampleShape shape) const;
   Window window(SampleShape shape, std::size_t i) const;
 
-  /// given (states, given_size) may be null where that is nothing.
-  void read(Window window, SampleShape shape, double* resolved, double* closure,
-            double* given = nullptr) const;
+  /// given (states, given_size) and known (states) may be null where that is nothing, or nothing is masked.
+  void read(Window window, SampleShape shape, double* resolved, double* closure, double* given = nullptr,
+            char* known = nullptr) const;
   /// Its equations, where parameters vary; else null.
   const System* system(std::size_t trajectory) const {
     return systems_.empty() ? nullptr : systems_[trajectory].get();
@@ -89,9 +97,10 @@ class TrainingData {
   const DataSplit* split_;  // null: all are in memory
   Target target_;
   std::size_t trajectories_, times_, d_, c_, e_ = 0;
-  bool in_memory_;
+  bool in_memory_, masked_ = false;
   std::vector<std::shared_ptr<const System>> systems_;
   std::vector<double> resolved_, closure_, given_;
+  std::vector<char> known_;
 };
 
 /// Room for `count` samples.

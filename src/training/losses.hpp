@@ -7,6 +7,7 @@
 //
 //   crps, energy   proper scores of several runs, of a network that reads noise (score_loss.cpp)
 //
+// where errors of states that the data do not have (a mask), and of runs that start there, are zero;
 // and with loss_weights = "relative"
 //
 //   closure   mean_j sqrt(mean_t (y_j(t) - target_j(t))^2) / |x_j|
@@ -98,6 +99,7 @@ std::unique_ptr<Loss<T>> make_score_loss(const StagePlan& stage, const LossConte
                                          SequenceEngine<T>& engine);
 template <class T>
 std::unique_ptr<Loss<T>> make_rollout_loss(const LossContext& context, std::size_t steps, RolloutForm form,
-                                           LossWeights weights, SequenceEngine<T>& engine);
+                                           LossWeights weights, SequenceEngine<T>& engine,
+                                           RolloutGradient gradient = RolloutGradient::full);
 
 }  // namespace mac

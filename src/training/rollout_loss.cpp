@@ -1,8 +1,15 @@
 // The coupled model from every starting state of a window, K steps on, against the data; differentiated
-// through the network and the RK4 steps between its predictions.
+// through the network and the RK4 steps between its predictions. Where rollout_gradient is not "full", a step is
+// differentiated as if the reduced right-hand side were a number,
+//
+//   z(s+1) = [z(s)] + dt mean(C) + ...,     mean(C) = C + m (C - C before),   m the mean of the hold's share,
+//
+// with the path through z(s), and so through what the network reads of it, kept ("identity") or cut ("network":
+// List, Chen, Bali, Thuerey, arXiv 2402.12971, call it NOG).
 #include <algorithm>
 #include <cmath>
 #include <mac/error.hpp>
+#include <mac/held_rk4.hpp>
 #include <optional>
 
 #include "coupling/coupled_columns.hpp"
@@ -25,10 +32,11 @@ template <class T>
 class RolloutLoss final : public Loss<T> {
  public:
   RolloutLoss(const LossContext& context, std::size_t steps, RolloutForm form, LossWeights weights,
-              SequenceEngine<T>& engine)
+              SequenceEngine<T>& engine, RolloutGradient gradient)
       : context_(context),
         steps_(steps),
         form_(form),
+        gradient_(gradient),
         relative_(weights == LossWeights::relative),
         normalisers_(context.normalisation),
         sizes_(context),
@@ -168,6 +176,22 @@ class RolloutLoss final : public Loss<T> {
                    z_[s + 1].data() + skipped() * d_);
   }
 
+  /// Chain (b, t) of step s, past the right-hand side: from d_next (d) to d_z before the step and to the closures.
+  void held_back(std::size_t s, std::size_t b, std::size_t t, std::size_t i, const double* d_next) {
+    const Previous before = previous(s, b, t, i);
+    // The share is linear in the fraction of a step, so its mean is that of the middle.
+    const double m = held_rk4::share(context_.held, before.step >= 0, 0.5), dt = context_.dt;
+    const auto targets = context_.system.closure_targets();
+    double* const to = at(d_closure_, before);
+    for (std::size_t j = 0; j < c_; ++j) {
+      const double d_mean = dt * d_next[targets[j]];
+      d_closure_[s][i * c_ + j] += (1 + m) * d_mean;
+      if (m != 0) to[j] -= m * d_mean;
+    }
+    if (gradient_ == RolloutGradient::identity)
+      for (std::size_t v = 0; v < d_; ++v) d_before_[i * d_ + v] += d_next[v];
+  }
+
   void step_columns_back(std::size_t s) {
     gather_previous(s);
     std::ranges::fill(d_previous_, 0.0);
@@ -209,7 +233,7 @@ class RolloutLoss final : public Loss<T> {
           coupled_step(batch.system_of(first + b, context_.system), context_.dt, context_.held,
                        closure_[s].data() + i * c_, at(closure_, previous(s, b, t, i)), next);
         }
-        if (t < first_start()) return;
+        if (!counts(batch, first + b, t, s)) return;
         const double* truth = batch.resolved.data() + ((first + b) * states + t + s + 1) * d_;
         for (std::size_t v = 0; v < d_; ++v) {
           const double error = (next[v] - truth[v]) * factors_[v];
@@ -229,9 +253,10 @@ class RolloutLoss final : public Loss<T> {
       for_each_chain(network_->first(), [&](std::size_t b, std::size_t t, std::size_t i) {
         const double* truth = batch.resolved.data() + ((first + b) * states + t + s + 1) * d_;
         double* const d_next = d_z_.data() + i * d_;
-        for (std::size_t v = 0; v < d_ && t >= first_start(); ++v)
+        for (std::size_t v = 0; v < d_ && counts(batch, first + b, t, s); ++v)
           d_next[v] +=
               slopes_[(first + b) * d_ + v] * (z_[s + 1][i * d_ + v] - truth[v]) * factors_[v] * factors_[v];
+        if (gradient_ != RolloutGradient::full) return held_back(s, b, t, i, d_next);
         if (columns_) return;
         const Previous before = previous(s, b, t, i);
         coupled_step_adjoint(batch.system_of(first + b, context_.system), context_.dt, context_.held,
@@ -239,7 +264,7 @@ class RolloutLoss final : public Loss<T> {
                              d_before_.data() + i * d_, d_closure_[s].data() + i * c_,
                              at(d_closure_, before));
       });
-      if (columns_) step_columns_back(s);
+      if (columns_ && gradient_ == RolloutGradient::full) step_columns_back(s);
       const std::size_t from = s == 0 ? 0 : network_->first();
       for_each_chain(from, [&](std::size_t b, std::size_t t, std::size_t i) {
         T* d_y = y_.data() + row(b, t) * n_out;
@@ -247,9 +272,11 @@ class RolloutLoss final : public Loss<T> {
           for (std::size_t j = 0; j < n_out; ++j)
             d_y[j] = static_cast<T>(d_closure_[s][i * c_ + map().closure(site, j)] * output.scale[j]);
       });
-      network_->backward(parameters, s, x_[s].data(), y_.data(), gradient, s > 0 ? d_x_.data() : nullptr);
+      const bool states_are_data = s == 0 || gradient_ == RolloutGradient::network;
+      network_->backward(parameters, s, x_[s].data(), y_.data(), gradient,
+                         states_are_data ? nullptr : d_x_.data());
       d_z_.swap(d_before_);
-      if (s == 0) return;
+      if (states_are_data) continue;
       for_each_chain(from, [&](std::size_t b, std::size_t t, std::size_t i) {
         const T* const d_x = d_x_.data() + row(b, t) * n_in;
         map().read_adjoint(
@@ -260,6 +287,15 @@ class RolloutLoss final : public Loss<T> {
             d_z_.data() + i * d_);
       });
     }
+  }
+
+  /// Whether the error of window `sample`'s chain from t after step s is part of the loss: a chain starts from data and
+  /// is compared with data.
+  bool counts(const Batch& batch, std::size_t sample, std::size_t t, std::size_t s) const {
+    if (t < first_start()) return false;
+    if (batch.known.empty()) return true;
+    const char* const known = batch.known.data() + sample * batch.shape.states;
+    return known[t] && known[t + s + 1];
   }
 
   const InputMap& map() const { return context_.inputs; }
@@ -300,6 +336,7 @@ class RolloutLoss final : public Loss<T> {
   LossContext context_;
   std::size_t steps_;
   RolloutForm form_;
+  RolloutGradient gradient_;
   bool relative_;
   Normalisers normalisers_;
   VariableSizes sizes_;
@@ -327,13 +364,16 @@ class RolloutLoss final : public Loss<T> {
 
 template <class T>
 std::unique_ptr<Loss<T>> make_rollout_loss(const LossContext& context, std::size_t steps, RolloutForm form,
-                                           LossWeights weights, SequenceEngine<T>& engine) {
-  return std::make_unique<RolloutLoss<T>>(context, steps, form, weights, engine);
+                                           LossWeights weights, SequenceEngine<T>& engine,
+                                           RolloutGradient gradient) {
+  return std::make_unique<RolloutLoss<T>>(context, steps, form, weights, engine, gradient);
 }
 
 template std::unique_ptr<Loss<float>> make_rollout_loss(const LossContext&, std::size_t, RolloutForm,
-                                                        LossWeights, SequenceEngine<float>&);
+                                                        LossWeights, SequenceEngine<float>&,
+                                                        RolloutGradient);
 template std::unique_ptr<Loss<double>> make_rollout_loss(const LossContext&, std::size_t, RolloutForm,
-                                                         LossWeights, SequenceEngine<double>&);
+                                                         LossWeights, SequenceEngine<double>&,
+                                                         RolloutGradient);
 
 }  // namespace mac

@@ -218,12 +218,17 @@ class Trainer {
   bool on_device(const StagePlan& stage) const {
     return options_.device == Device::cuda && plan_.history == 0 && !train_.masked() &&
            train_.systems().empty() && descends_on_device(stage, *experiment_.system) &&
-           (stage.loss == LossKind::closure || context_.dt.is_one_rk4_step());
+           (stage.loss == LossKind::closure ||
+            (context_.dt.is_one_rk4_step() && stage.rollout_gradient == RolloutGradient::full));
   }
 
   void advance(Group& group, Progress& progress) {
     const StagePlan& stage = plan_.stages[group.stage];
     if (!on_device(stage)) group.runs.resize(1);
+    if (is_score(stage.loss) && train_.masked())
+      throw UsageError(
+          "the losses crps and energy count every state, and the data are masked where rows were missing: cut "
+          "them there instead (--gaps split)");
     const std::size_t stage_end = group.stage_start + stage.steps;
     // On a device the data have a copy of their own.
     const TrainingData data(train_, plan_.held.target, usable_times(train_, stage.horizon, step_size()),

@@ -43,6 +43,9 @@ RolloutValidation::RolloutValidation(const DataSplit& split, const Plan& plan)
   truth_.resize(count_ * piece);
   for (std::size_t i = 0; i < count_; ++i)
     split.read_resolved(spread[i].trajectory, spread[i].first, times, truth_.data() + i * piece);
+  known_.resize(split.masked() ? count_ * times : 0);
+  for (std::size_t i = 0; i < count_ && split.masked(); ++i)
+    read_known(split, spread[i].trajectory, spread[i].first, times, known_.data() + i * times);
   given_.resize(count_ * times * e_);
   for (std::size_t i = 0; i < count_ && e_ > 0; ++i)
     split.read_inputs(spread[i].trajectory, spread[i].first, times, given_.data() + i * times * e_);
@@ -93,6 +96,7 @@ RolloutValidation::Runs RolloutValidation::run(const LossContext& context, const
       }
       if (runs.blown_up[i]) std::fill_n(state, d_, 0.0);  // finite for the others' sake
       if (n < plan_.history || n > end) continue;
+      if (!known_.empty() && !known_[i * (end + 1) + n]) continue;
       for (std::size_t v = 0; v < d_; ++v) {
         const double exact = truth(i, n)[v];
         runs.errors[i * d_ + v] += (state[v] - exact) * (state[v] - exact);
@@ -115,6 +119,7 @@ double RolloutValidation::mean_error(const Runs& runs, const LossContext& contex
     double piece = 0;
     for (std::size_t v = 0; v < d_; ++v) {
       const double size = smallest_size * context.resolved_scale[v];
+      if (!known_.empty() && runs.norms[i * d_ + v] == 0) continue;  // nothing of the piece is known
       const double floor = robust ? size * size * static_cast<double>(plan_.intervals + 1) : 0;
       const double relative = std::sqrt(runs.errors[i * d_ + v] / std::max(floor, runs.norms[i * d_ + v]));
       if (robust)

@@ -45,6 +45,7 @@ Closure::Closure(std::string file_bytes, const std::string& name, const std::opt
 Closure::Closure(const Closure& other) : bytes_(other.bytes_), name_(other.name_), model_(other.model_) {
   const auto claimed = other.claim();
   batch_ = other.batch_;
+  within_step_ = other.within_step_;
   limits_ = other.limits_;
   if (other.state_) state_.emplace(*other.state_);
 }
@@ -63,6 +64,7 @@ void Closure::make_state(std::size_t columns) {
   runtime::State made(*model_, columns);
   if (limits_) made.set_limits(*limits_);
   state_.emplace(std::move(made));
+  within_step_ = false;
   ++generation_;
 }
 
@@ -133,6 +135,7 @@ void Closure::restore(const py::buffer& saved) {
   // A damaged count must not ask for the memory it names: a column takes more than a byte.
   if (columns == 0 || columns > text.size()) throw UsageError("{}: the saved state is damaged", name_);
   const auto memory = as_bytes(text.substr(sizeof columns));
+  within_step_ = false;
   if (state_ && state_->columns() == columns)
     return state_->restore(memory);  // limits and resting columns stay
   runtime::State restored(*model_, columns);

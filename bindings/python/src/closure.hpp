@@ -62,6 +62,9 @@ class Closure {
   runtime::State& state_for(std::size_t columns);
   /// The same for what steps all columns.
   runtime::State& whole_state_for(std::size_t columns);
+  /// Whether the last rollout left the memory within a closure step.
+  bool within_step() const { return state_ && within_step_; }
+  void set_within_step(bool within) { within_step_ = within; }
   /// Grows whenever the state becomes another object.
   std::uint64_t generation() const { return generation_; }
 
@@ -77,6 +80,7 @@ class Closure {
   std::optional<runtime::Limits> limits_;
   std::optional<runtime::State> state_;
   std::uint64_t generation_ = 0;
+  bool within_step_ = false;
   bool batch_ = false;  // the last step was given (columns, inputs)
   mutable std::mutex busy_;
 };

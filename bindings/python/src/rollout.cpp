@@ -7,6 +7,7 @@
 #include <mac/rollout.hpp>
 
 #include "closure.hpp"
+#include "network_rows.hpp"
 #include "python_rhs.hpp"
 
 namespace mac::python {
@@ -40,7 +41,8 @@ BatchRhs python_rhs(const py::function& function, std::vector<py::ssize_t> shape
 struct Plan {
   Batch batch;
   double start, dt;
-  std::size_t steps, every;  // closure steps in all, and between two saved times
+  std::size_t steps, every;  // host steps in all, and between two saved times
+  std::size_t pieces = 1;    // host steps in a closure step
   std::size_t times() const { return steps / every + 1; }
 };
 
@@ -50,9 +52,14 @@ struct Result {
 
 class Rollout {
  public:
-  /// Without a closure `coupling` and `state` are null.
-  Rollout(Plan plan, BatchRhs rhs, runtime::Coupling* coupling, runtime::State* state)
-      : plan_(plan), rhs_(std::move(rhs)), coupling_(coupling), state_(state), room_(plan.batch.size()) {
+  /// Without a closure `coupling` and `state` are null; `rows` are where the network reads all resolved variables.
+  Rollout(Plan plan, BatchRhs rhs, runtime::Coupling* coupling, runtime::State* state, NetworkRows* rows)
+      : plan_(plan),
+        rhs_(std::move(rhs)),
+        coupling_(coupling),
+        state_(state),
+        rows_(rows),
+        room_(plan.batch.size()) {
     if (state_) coupling_->resume(*state_);
   }
 
@@ -63,6 +70,7 @@ class Rollout {
       const double t = plan_.start + static_cast<double>(n) * plan_.dt;
       for (std::size_t i = 0; i < plan_.batch.columns; ++i)
         rest_if_blown_up(y.data() + i * plan_.batch.d, t, blow_up_time[i]);
+      if (rows_) rows_->at_closure_step(n / plan_.pieces);
       if (state_ && n < plan_.steps) coupling_->predict(*state_, y);
       if (state_ && n == plan_.steps) {
         runtime::State last(*state_);  // the state itself stays before it
@@ -86,7 +94,7 @@ class Rollout {
   void record(std::size_t row, const std::vector<double>& y, double* resolved, double* closure,
               const double* blow_up_time) const {
     const std::size_t d = plan_.batch.d, times = plan_.times();
-    const std::size_t c = state_ ? state_->outputs() : 0;
+    const std::size_t c = state_ ? coupling_->closure().size() / plan_.batch.columns : 0;
     for (std::size_t i = 0; i < plan_.batch.columns; ++i) {
       const bool lost = !std::isnan(blow_up_time[i]);
       for (std::size_t v = 0; v < d; ++v) resolved[(i * times + row) * d + v] = lost ? nan : y[i * d + v];
@@ -110,16 +118,19 @@ class Rollout {
   BatchRhs rhs_;
   runtime::Coupling* coupling_;
   runtime::State* state_;
+  NetworkRows* rows_;
   held_rk4::StageArrays room_;  // without a coupling, which has its own
 };
 
-/// The equations that the closure's components belong to.
-std::vector<std::size_t> targets_for(const Closure& closure, const PySystem* system,
-                                     const std::optional<std::vector<std::size_t>>& given) {
-  const std::size_t d = closure.model().inputs(), c = closure.model().outputs();
-  std::vector<std::size_t> targets = closure.model().closure_targets();
+/// The equations that the closure's components belong to; `rows` say it of a network that reads more than the state.
+std::vector<std::size_t> targets_for(const Closure& closure, const PySystem* system, const NetworkRows* rows,
+                                     std::size_t d, const std::optional<std::vector<std::size_t>>& given) {
+  std::vector<std::size_t> targets = rows ? rows->targets() : closure.model().closure_targets();
+  const std::size_t c = rows ? targets.size() : closure.model().outputs();
   if (given) {
     targets = *given;
+  } else if (rows) {
+    return targets;
   } else if (system) {
     const auto own = system->system->closure_targets();
     targets.assign(own.begin(), own.end());
@@ -135,14 +146,18 @@ std::vector<std::size_t> targets_for(const Closure& closure, const PySystem* sys
   return targets;
 }
 
-void check_fits(const Closure& closure, std::size_t d, const PySystem* system) {
-  if (closure.model().inputs() != d)
-    throw UsageError("{}: reads {} variables, y0 has {}", closure.name(), closure.model().inputs(), d);
+void check_system(const Closure& closure, const PySystem* system) {
   if (!system) return;
   if (const std::string own = closure.model().system(); !own.empty() && own != system->system->name())
     throw UsageError("{}: is a closure for {}, the right-hand side is that of {}", closure.name(), own,
                      system->system->name());
-  if (closure.model().outputs() != system->system->closure_size())
+}
+
+/// Of a network that reads the resolved variables.
+void check_sizes(const Closure& closure, std::size_t d, const PySystem* system) {
+  if (closure.model().inputs() != d)
+    throw UsageError("{}: reads {} variables, y0 has {}", closure.name(), closure.model().inputs(), d);
+  if (system && closure.model().outputs() != system->system->closure_size())
     throw UsageError("{}: has {} closure components, {} has {}", closure.name(), closure.model().outputs(),
                      system->system->name(), system->system->closure_size());
 }
@@ -153,6 +168,7 @@ struct Request {
   std::optional<std::string> hold;
   std::optional<std::vector<std::size_t>> targets;
   bool continued;
+  GivenArrays given;
 };
 
 /// y0 (d) or (columns, d)
@@ -170,19 +186,33 @@ Result roll_out(const py::object& rhs, const Array& y0, Closure* closure, const 
   if (!system && !py::isinstance<py::function>(rhs) && PyCallable_Check(rhs.ptr()) == 0)
     throw UsageError("rhs is neither a function f(t, y) nor a mac.System nor the name of one");
 
-  const Plan plan{batch, request.start, request.dt, request.steps, request.every};
+  Plan plan{batch, request.start, request.dt, request.steps, request.every};
   std::optional<runtime::Coupling> coupling;
+  std::unique_ptr<NetworkRows> rows;
   std::unique_lock<std::mutex> claimed;
   runtime::State* state = nullptr;
   if (closure) {
-    check_fits(*closure, batch.d, system);
-    coupling.emplace(closure->model(), request.dt,
-                     runtime::CouplingOptions{
-                         batch.columns, request.hold ? hold_from(*request.hold) : closure->model().hold(),
-                         targets_for(*closure, system, request.targets)});
-    if (!request.continued) closure->reset(batch.columns);
+    check_system(*closure, system);
+    rows = NetworkRows::of(*closure, system ? system->system : nullptr, batch.d, batch.columns,
+                           request.given);
+    if (!rows) check_sizes(*closure, batch.d, system);
+    runtime::CouplingOptions options{
+        batch.columns, request.hold ? hold_from(*request.hold) : closure->model().hold(),
+        targets_for(*closure, system, rows.get(), batch.d, request.targets)};
+    if (rows) options.rows = rows->coupling_rows();
+    coupling.emplace(closure->model(), request.dt, options);
+    if (const auto step = closure->model().closure_step())
+      plan.pieces = std::max<std::size_t>(1, runtime::detail::whole_ratio(*step, request.dt));
+    if (request.continued && closure->within_step())
+      throw UsageError(
+          "{}: the last rollout ended within a closure step, where memory cannot be continued: end it a "
+          "whole number of closure steps after its start",
+          closure->name());
+    const std::size_t network_columns = batch.columns * (rows ? rows->rows() : 1);
+    if (!request.continued) closure->reset(network_columns);
     claimed = closure->claim();
-    state = &closure->whole_state_for(batch.columns);
+    closure->set_within_step(plan.steps % plan.pieces != 0);
+    state = &closure->whole_state_for(network_columns);
     if (closure->limits() && coupling->hold() == Hold::stage)
       throw UsageError(
           "{}: has limits, which closures within a step would not know: use the hold zero or linear",
@@ -192,7 +222,8 @@ Result roll_out(const py::object& rhs, const Array& y0, Closure* closure, const 
   const auto columns = static_cast<py::ssize_t>(batch.columns),
              times = static_cast<py::ssize_t>(plan.times());
   Result result{make_array({columns, times, static_cast<py::ssize_t>(batch.d)}),
-                make_array({columns, times, static_cast<py::ssize_t>(state ? state->outputs() : 0)}),
+                make_array({columns, times,
+                            static_cast<py::ssize_t>(coupling ? coupling->closure().size() / batch.columns : 0)}),
                 make_array({columns})};
   double* const resolved = result.resolved.mutable_data();
   double* const closures = result.closure.mutable_data();
@@ -200,14 +231,14 @@ Result roll_out(const py::object& rhs, const Array& y0, Closure* closure, const 
   std::fill_n(blow_up_time, batch.columns, nan);
   std::vector<double> y(y0.data(), y0.data() + y0.size());
   if (system) {
-    Rollout rollout(plan, system_rhs(system->system, batch), coupling ? &*coupling : nullptr, state);
+    Rollout rollout(plan, system_rhs(system->system, batch), coupling ? &*coupling : nullptr, state, rows.get());
     const py::gil_scoped_release release;
     const InterruptScope interrupts;
     rollout.run(y, resolved, closures, blow_up_time, [] { throw_if_interrupted(); });
   } else {
     std::vector<py::ssize_t> shape(y0.shape(), y0.shape() + y0.ndim());
     Rollout rollout(plan, python_rhs(py::reinterpret_borrow<py::function>(rhs), std::move(shape)),
-                    coupling ? &*coupling : nullptr, state);
+                    coupling ? &*coupling : nullptr, state, rows.get());
     rollout.run(y, resolved, closures, blow_up_time, [] {
       if (PyErr_CheckSignals() != 0) throw py::error_already_set();
     });
@@ -222,13 +253,16 @@ void bind_rollout(py::module_& module) {
       "roll_out",
       [](const py::object& rhs, const Array& y0, double start, double dt, std::size_t steps,
          std::size_t every, Closure* closure, std::optional<std::string> hold,
-         std::optional<std::vector<std::size_t>> targets, bool continued) {
-        const Result result = roll_out(
-            rhs, y0, closure, {start, dt, steps, every, std::move(hold), std::move(targets), continued});
+         std::optional<std::vector<std::size_t>> targets, bool continued, std::vector<std::string> given_names,
+         const Array& given) {
+        const Result result = roll_out(rhs, y0, closure,
+                                       {start, dt, steps, every, std::move(hold), std::move(targets), continued,
+                                        {std::move(given_names), given}});
         return py::make_tuple(result.resolved, result.closure, result.blow_up_time);
       },
       py::arg("rhs"), py::arg("y0"), py::arg("start"), py::arg("dt"), py::arg("steps"), py::arg("every"),
-      py::arg("closure"), py::arg("hold"), py::arg("targets"), py::arg("continued"));
+      py::arg("closure"), py::arg("hold"), py::arg("targets"), py::arg("continued"), py::arg("given_names"),
+      py::arg("given"));
 }
 
 }  // namespace mac::python

@@ -14,6 +14,7 @@
 #include <mac/step_stability.hpp>
 #include <mac/system_parameters.hpp>
 #include <mac/training.hpp>
+#include <set>
 #include <nlohmann/json.hpp>
 
 #include "closure.hpp"
@@ -131,7 +132,14 @@ void bind_experiment(py::module_& module) {
       .def_property_readonly("splits", &describe_splits)
       .def_property_readonly("parameters", [](const Experiment& e) { return e.data.parameters; })
       .def_property_readonly("forcing", [](const Experiment& e) { return e.data.forcing; })
-      .def_property_readonly("models", &describe_models);
+      .def_property_readonly("models", &describe_models)
+      .def_property_readonly(
+          "recorded_equations",
+          [](const Experiment& e) {
+            const bool recorded = e.system->name() == "recorded";
+            return recorded ? e.config.table("system").string_or("equations", "none") : std::string();
+          },
+          "Of recorded data \"none\", \"zero\" or \"function\"; empty: the system has its own.");
 }
 
 // ---- data
@@ -167,12 +175,13 @@ py::dict read_split(const DataFile& file, const std::string& name) {
   arrays["closure"] = closure;
   arrays["closure_mean"] = mean;
   arrays["labels"] = labels;
+  arrays["masked"] = split.masked();
   return arrays;
 }
 
 void write_arrays(const Experiment& experiment,
-                  const std::map<std::string, std::map<std::string, Array>>& splits,
-                  const std::string& path) {
+                  const std::map<std::string, std::map<std::string, Array>>& splits, const std::string& path,
+                  const std::set<std::string>& masked) {
   std::vector<SplitArrays> arrays;
   const auto given = [](const std::map<std::string, Array>& split, const char* key) {
     const auto found = split.find(key);
@@ -180,7 +189,8 @@ void write_arrays(const Experiment& experiment,
   };
   for (const auto& [name, split] : splits)
     arrays.push_back({name, view(split.at("resolved")), view(split.at("closure")),
-                      view(split.at("closure_mean")), given(split, "parameters"), given(split, "forcing")});
+                      view(split.at("closure_mean")), given(split, "parameters"), given(split, "forcing"),
+                      masked.contains(name)});
   const LongCall call;
   write_data(experiment, arrays, path);
 }
@@ -192,7 +202,8 @@ void bind_data(py::module_& module) {
       .def_property_readonly("experiment", [](const DataFile& file) { return file.experiment(); })
       .def_property_readonly("splits", &DataFile::splits)
       .def("read", &read_split, py::arg("split"));
-  module.def("write_data", &write_arrays, py::arg("experiment"), py::arg("splits"), py::arg("path"));
+  module.def("write_data", &write_arrays, py::arg("experiment"), py::arg("splits"), py::arg("path"),
+             py::arg("masked") = std::set<std::string>());
   module.def(
       "import_data",
       [](const std::vector<std::string>& files, const std::string& plan_text, const std::string& path,
