@@ -87,8 +87,8 @@ class Recorded final : public System {
 /// Another system's variables with a right-hand side that is a function.
 class WithFunction final : public System {
  public:
-  WithFunction(std::shared_ptr<const System> recorded, ColumnsRhs rhs)
-      : recorded_(std::move(recorded)), rhs_(std::move(rhs)) {}
+  WithFunction(std::shared_ptr<const System> recorded, ColumnsRhs rhs, ColumnsVjp vjp)
+      : recorded_(std::move(recorded)), rhs_(std::move(rhs)), vjp_(std::move(vjp)) {}
 
   std::string_view name() const override { return recorded_->name(); }
   const std::vector<std::string>& resolved_names() const override { return recorded_->resolved_names(); }
@@ -103,9 +103,10 @@ class WithFunction final : public System {
   void reduced_rhs_vjp(const double* y, const double* adjoint, double* grad_y) const override {
     reduced_rhs_vjp_columns(1, y, adjoint, grad_y);
   }
-  /// By central differences, all variables of all states in one call: rows y + h e_v and y - h e_v.
+  /// As given, or by central differences, all variables of all states in one call: rows y + h e_v and y - h e_v.
   void reduced_rhs_vjp_columns(std::size_t count, const double* y, const double* adjoint,
                                double* grad_y) const override {
+    if (vjp_) return vjp_(count, y, adjoint, grad_y);
     const std::size_t d = resolved_size(), half = count * d * d;
     std::vector<double> rows(2 * half), rates(2 * half);
     const auto step = [&](std::size_t k) { return difference_step * (1 + std::abs(y[k])); };
@@ -138,12 +139,14 @@ class WithFunction final : public System {
 
   std::shared_ptr<const System> recorded_;
   ColumnsRhs rhs_;
+  ColumnsVjp vjp_;
 };
 
 }  // namespace
 
-std::shared_ptr<const System> with_reduced_rhs(std::shared_ptr<const System> recorded, ColumnsRhs rhs) {
-  return std::make_shared<WithFunction>(std::move(recorded), std::move(rhs));
+std::shared_ptr<const System> with_reduced_rhs(std::shared_ptr<const System> recorded, ColumnsRhs rhs,
+                                               ColumnsVjp vjp) {
+  return std::make_shared<WithFunction>(std::move(recorded), std::move(rhs), std::move(vjp));
 }
 
 std::unique_ptr<System> make_recorded(const ConfigTable& table) { return std::make_unique<Recorded>(table); }

@@ -72,6 +72,46 @@ def test_times_may_be_several_closure_steps_apart(test_split, closure):
     np.testing.assert_array_equal(coarse.closure, fine.closure[:, ::5])
 
 
+@pytest.mark.parametrize("hold", ["zero", "linear"])
+def test_a_step_may_be_a_whole_fraction_of_the_closure_step(test_split, closure, hold):
+    y0, t, pieces = test_split.resolved[:2, 0], test_split.time[:6], 4
+    system, h = mac.System("burgers"), 0.01 / pieces
+    run = mac.rollout("burgers", y0, t, closure, hold=hold, dt=h)
+    y = y0.copy()
+    closure.reset()
+    for n in range(5):
+        np.testing.assert_allclose(run.resolved[:, n], y, rtol=0, atol=1e-13)  # the same sums in another order
+        closure.step(y)
+        for piece in range(pieces):
+            at = lambda stage: closure.at((piece + stage) / pieces, hold)
+            k1 = system.reduced_rhs(y) + at(0)
+            k2 = system.reduced_rhs(y + h / 2 * k1) + at(0.5)
+            k3 = system.reduced_rhs(y + h / 2 * k2) + at(0.5)
+            k4 = system.reduced_rhs(y + h * k3) + at(1)
+            y = y + h / 6 * (k1 + 2 * k2 + 2 * k3 + k4)
+    fine = mac.rollout("burgers", y0, np.linspace(t[0], t[-1], 5 * pieces + 1), closure, hold=hold)  # as t says
+    np.testing.assert_array_equal(fine.resolved[:, ::pieces], run.resolved)
+    np.testing.assert_array_equal(fine.closure[:, ::pieces], run.closure)
+
+
+def test_a_step_may_be_a_multiple_of_the_closure_step_which_are_all_taken(test_split, closure):
+    y0, t = test_split.resolved[:, 0], test_split.time[:31]
+    whole = mac.rollout("burgers", y0, t, closure)
+    coarse = mac.rollout("burgers", y0, t[::10], closure, dt=0.05)
+    np.testing.assert_array_equal(coarse.resolved, whole.resolved[:, ::10])
+
+
+def test_a_rollout_that_ended_within_a_closure_step_is_not_continued(test_split, closure):
+    y0, half = test_split.resolved[:, 0], 0.005
+    whole = mac.rollout("burgers", y0, half * np.arange(9), closure)
+    first = mac.rollout("burgers", y0, half * np.arange(4), closure)
+    with pytest.raises(mac.UsageError, match="ended within a closure step"):
+        mac.rollout("burgers", first.resolved[:, -1], half * np.arange(3, 9), closure, continued=True)
+    first = mac.rollout("burgers", y0, half * np.arange(5), closure)
+    second = mac.rollout("burgers", first.resolved[:, -1], half * np.arange(4, 9), closure, continued=True)
+    np.testing.assert_array_equal(second.resolved, whole.resolved[:, 4:])
+
+
 def test_a_continued_rollout_equals_an_uninterrupted_one(test_split, closure, model):
     y0, t = test_split.resolved[:, 0], test_split.time
     whole = mac.rollout("burgers", y0, t, closure)
@@ -142,7 +182,11 @@ def test_closure_components_go_to_their_equations(tmp_path):
         (dict(t=[0, np.nan]), "not finite"),
         (dict(dt=0.0), "dt is 0.0"),
         (dict(dt=np.nan), "dt is nan"),
-        (dict(dt=0.005), "trained for a step of 0.01"),
+        (dict(dt=0.004), "trained for a step of 0.01"),
+        (dict(dt=0.015), "trained for a step of 0.01"),
+        (dict(dt=0.05), "no multiple of the step"),
+        (dict(inputs={"wind": 1.0}), "inputs has wind, which"),
+        (dict(closure=None, inputs={"wind": 1.0}), "there is none"),
         (dict(closure="mac.safetensors"), "closure is a str"),
         (dict(hold="cubic"), "unknown hold"),
         (dict(hold=3), "hold is 3"),

@@ -43,28 +43,20 @@ class Formula {
     return sum / static_cast<double>(p_.batch.count * c_);
   }
 
-  double rollout_loss() const {
+  /// With `about`, the same model with other weights, the loss near its paths as a rollout_gradient that is not "full" sees
+  /// it: the paths are those of `about` but for what closures that differ add to them.
+  double rollout_loss(const Formula* about = nullptr) const {
     const std::size_t steps = stage_.rollout_steps, starts = p_.batch.shape.states - steps;
     double sum = 0;
     for (std::size_t b = 0; b < p_.batch.count; ++b) {
-      std::vector<std::vector<Numbers>> z(steps + 1), closure(steps);  // [s][t]
-      for (std::size_t t = 0; t < starts; ++t) z[0].push_back(state(b, t));
-      for (std::size_t s = 0; s < steps; ++s)
-        for (std::size_t t = 0; t < starts; ++t) {
-          Numbers now = predict(sequence(b, z, s, t));
-          for (std::size_t j = 0; j < c_; ++j)
-            now[j] = now[j] * scale().output_scale[j] + scale().output_mean[j];
-          closure[s].push_back(now);
-          const Numbers* before = s > 0 ? &closure[s - 1][t] : t > 0 ? &closure[0][t - 1] : nullptr;
-          Numbers next = z[s][t];
-          coupled_step(*p_.system, dt, held_, now.data(), before ? before->data() : nullptr, next.data());
-          z[s + 1].push_back(next);
-        }
+      const Path base = about ? about->path(b, nullptr) : Path{};
+      const States z = path(b, about ? &base : nullptr).z;
       for (std::size_t v = 0; v < d_; ++v) {
         double squares = 0;
         for (std::size_t s = 1; s <= steps; ++s)
           for (std::size_t t = 0; t < starts; ++t)
-            squares += std::pow((z[s][t][v] - state(b, t + s)[v]) / scale().input_scale[v], 2);
+            if (known(b, t) && known(b, t + s))
+              squares += std::pow((z[s][t][v] - state(b, t + s)[v]) / scale().input_scale[v], 2);
         squares /= static_cast<double>(steps * starts);
         sum += stage_.loss_weights == LossWeights::relative ? relative(squares, b, v) : squares;
       }
@@ -73,6 +65,52 @@ class Formula {
   }
 
  private:
+  using States = std::vector<std::vector<Numbers>>;  // [s][t]
+  struct Path {
+    States z, closure;
+  };
+
+  Path path(std::size_t b, const Path* about) const {
+    const std::size_t steps = stage_.rollout_steps, starts = p_.batch.shape.states - steps;
+    const bool states_are_data = about && stage_.rollout_gradient == RolloutGradient::network;
+    Path path{States(steps + 1), States(steps)};
+    for (std::size_t t = 0; t < starts; ++t) path.z[0].push_back(state(b, t));
+    for (std::size_t s = 0; s < steps; ++s)
+      for (std::size_t t = 0; t < starts; ++t) {
+        const States& passed = states_are_data ? about->z : path.z;
+        Numbers now = predict(sequence(b, passed, s, t));
+        for (std::size_t j = 0; j < c_; ++j)
+          now[j] = now[j] * scale().output_scale[j] + scale().output_mean[j];
+        path.closure[s].push_back(now);
+        Numbers next = passed[s][t];
+        if (about) {
+          const Numbers mean = mean_closure(path, s, t), other = mean_closure(*about, s, t);
+          for (std::size_t v = 0; v < d_; ++v) next[v] += about->z[s + 1][t][v] - about->z[s][t][v];
+          for (std::size_t j = 0; j < c_; ++j)
+            next[p_.system->closure_targets()[j]] += dt * (mean[j] - other[j]);
+        } else {
+          const Numbers* const before = previous(path, s, t);
+          coupled_step(*p_.system, dt, held_, now.data(), before ? before->data() : nullptr, next.data());
+        }
+        path.z[s + 1].push_back(next);
+      }
+    return path;
+  }
+  static const Numbers* previous(const Path& path, std::size_t s, std::size_t t) {
+    return s > 0 ? &path.closure[s - 1][t] : t > 0 ? &path.closure[0][t - 1] : nullptr;
+  }
+  /// Over the step: of a line through two closures at the start of their steps it is half a step further on.
+  Numbers mean_closure(const Path& path, std::size_t s, std::size_t t) const {
+    Numbers mean = path.closure[s][t];
+    const Numbers* const before = previous(path, s, t);
+    if (before && held_.hold == Hold::linear && held_.target == Target::instant)
+      for (std::size_t j = 0; j < c_; ++j) mean[j] += (mean[j] - (*before)[j]) / 2;
+    return mean;
+  }
+  bool known(std::size_t b, std::size_t t) const {
+    return p_.batch.known.empty() || p_.batch.known[b * p_.batch.shape.states + t];
+  }
+
   const Normalisation& scale() const { return p_.normalisation; }
 
   Numbers state(std::size_t b, std::size_t t) const {
@@ -95,8 +133,7 @@ class Formula {
     return x;
   }
   /// What the network has read when it predicts step s of chain t.
-  std::vector<Numbers> sequence(std::size_t b, const std::vector<std::vector<Numbers>>& z, std::size_t s,
-                                std::size_t t) const {
+  std::vector<Numbers> sequence(std::size_t b, const States& z, std::size_t s, std::size_t t) const {
     std::vector<Numbers> x;
     if (s == 0 || stage_.rollout_form == RolloutForm::autoregressive) x = read(b, t);
     if (stage_.rollout_form == RolloutForm::autoregressive)
@@ -184,6 +221,56 @@ TEST_P(LossValue, OfTheRolloutLossIsItsFormulaInBothFormsHoldsAndTargets) {
               << static_cast<int>(form) << " " << to_string(hold) << " " << to_string(target) << " "
               << static_cast<int>(weights);
         }
+}
+
+TEST_P(LossValue, OfAMaskedRolloutLossLeavesOutWhatStartsOrEndsAtFilledStates) {
+  Problem problem = random_problem(GetParam(), LayerKind::gru, {6, 0}, false);
+  problem.batch.known.assign(problem.batch.count * 6, 1);
+  for (const std::size_t filled : {2, 6, 7, 17}) problem.batch.known[filled] = 0;
+  for (const LossWeights weights : {LossWeights::none, LossWeights::relative}) {
+    StagePlan stage;
+    stage.loss = LossKind::rollout;
+    stage.rollout_steps = 3;
+    stage.loss_weights = weights;
+    const double expected = Formula(problem, stage, {}).rollout_loss();
+    EXPECT_NEAR(evaluate(problem, stage, {}), expected, 1e-12 * expected);
+    problem.batch.resolved[17 * problem.system->resolved_size()] += 1;  // filled in, and read by no chain
+    if (weights == LossWeights::none) EXPECT_NEAR(evaluate(problem, stage, {}), expected, 1e-12 * expected);
+  }
+}
+
+TEST_P(LossValue, GradientsPastTheReducedEquationsAreThoseOfTheirFormula) {
+  const Problem problem = random_problem(GetParam(), LayerKind::gru, {6, 0}, true);
+  RandomStream random(5, Purpose::noise, 1);
+  const Numbers direction = normal_values(problem.parameters.size(), 0.3, random);
+  for (const RolloutGradient kind : {RolloutGradient::identity, RolloutGradient::network})
+    for (const RolloutForm form : {RolloutForm::sequence, RolloutForm::autoregressive})
+      for (const HeldClosure held : {HeldClosure{Hold::zero}, {Hold::linear}, {Hold::linear, Target::mean}}) {
+        StagePlan stage;
+        stage.loss = LossKind::rollout;
+        stage.rollout_steps = 3;
+        stage.rollout_form = form;
+        stage.rollout_gradient = kind;
+        const Formula here(problem, stage, held);
+        const auto engine = make_reference_engine<double>(problem.shape);
+        const LossContext context{*problem.system, problem.normalisation, held, Formula::dt, 1};
+        Numbers gradient(problem.parameters.size());
+        const double value = make_loss<double>(stage, context, *engine)
+                                 ->evaluate(problem.parameters.data(), problem.batch, gradient.data());
+        EXPECT_NEAR(value, here.rollout_loss(), 1e-12 * value);  // the loss itself is the same
+        const auto at = [&](double h) {
+          Problem moved = problem;
+          for (std::size_t i = 0; i < direction.size(); ++i) moved.parameters[i] += h * direction[i];
+          return Formula(moved, stage, held).rollout_loss(&here);
+        };
+        const double h = 2e-4, quotient = (8 * (at(h) - at(-h)) - (at(2 * h) - at(-2 * h))) / (12 * h);
+        double expected = 0;
+        for (std::size_t i = 0; i < direction.size(); ++i) expected += gradient[i] * direction[i];
+        // Rounding of a loss of order one over h, and h^4 times fifth derivatives.
+        EXPECT_NEAR(expected, quotient, 1e-9 + 1e-7 * std::abs(quotient))
+            << static_cast<int>(kind) << " " << static_cast<int>(form) << " " << to_string(held.hold) << " "
+            << to_string(held.target);
+      }
 }
 
 INSTANTIATE_TEST_SUITE_P(Systems, LossValue, testing::ValuesIn(all_systems),

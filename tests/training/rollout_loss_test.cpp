@@ -137,6 +137,47 @@ TEST_P(LossGradient, OfLossesWhoseFirstTimesAreHistory) {
   }
 }
 
+TEST_P(LossGradient, OfMaskedRollouts) {
+  StagePlan stage;
+  stage.loss = LossKind::rollout;
+  stage.rollout_steps = 3;
+  for (const RolloutForm form : {RolloutForm::sequence, RolloutForm::autoregressive})
+    for (const LossWeights weights : {LossWeights::none, LossWeights::relative}) {
+      stage.rollout_form = form;
+      stage.loss_weights = weights;
+      Problem problem = random_problem(GetParam(), LayerKind::gru, {8, 0}, false);
+      problem.batch.known.assign(problem.batch.count * 8, 1);
+      for (const std::size_t filled : {1, 5, 9, 15}) problem.batch.known[filled] = 0;
+      for (std::size_t t = 16; t < 24; ++t) problem.batch.known[t] = 0;  // nothing of the last window
+      expect_gradient(std::move(problem), stage, {Hold::linear});
+    }
+}
+
+TEST_P(LossGradient, PastTheReducedEquationsIsTheFullOneOfEquationsWithoutADerivative) {
+  const Problem problem = random_problem(GetParam(), LayerKind::mamba, {8, 0}, false);
+  const auto flat = with_reduced_rhs(
+      problem.system,
+      [system = problem.system](std::size_t count, const double* y, double* dydt) {
+        system->reduced_rhs_columns(count, y, dydt);
+      },
+      [](std::size_t, const double*, const double*, double*) {});
+  const auto engine = make_reference_engine<double>(problem.shape);
+  for (const RolloutForm form : {RolloutForm::sequence, RolloutForm::autoregressive}) {
+    const auto gradient = [&](const System& system, RolloutGradient kind) {
+      const LossContext context{system, problem.normalisation, {Hold::linear}, 0.05};
+      std::vector<double> result(problem.parameters.size());
+      make_rollout_loss<double>(context, 3, form, LossWeights::none, *engine, kind)
+          ->evaluate(problem.parameters.data(), problem.batch, result.data());
+      return result;
+    };
+    const auto expected = gradient(*flat, RolloutGradient::full),
+               found = gradient(*problem.system, RolloutGradient::identity);
+    // The same sums in another order.
+    for (std::size_t k = 0; k < found.size(); ++k)
+      EXPECT_NEAR(found[k], expected[k], 1e-12 + 1e-11 * std::abs(expected[k]));
+  }
+}
+
 /// A system's equations as those of a function that is dear to call.
 std::shared_ptr<const System> as_function(const std::shared_ptr<const System>& system) {
   return with_reduced_rhs(system, [system](std::size_t count, const double* y, double* dydt) {

@@ -11,6 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from . import _mac
 from ._mac import Closure, UsageError
+from .inputs import RunInputs, run_inputs
 from .systems import System, as_rhs
 
 
@@ -38,23 +39,39 @@ def _numbers(name: str, value: ArrayLike) -> NDArray[np.float64]:
         raise UsageError(f"{name} is a {type(value).__name__}, expected an array of numbers") from None
 
 
-def _steps_between(time: NDArray[np.float64], dt: Optional[float]) -> tuple[float, int]:
-    """The closure step, and how many of them lie between two saved times."""
+def _whole_ratio(a: float, b: float) -> int:
+    """a / b where that is a whole number, else 0."""
+    ratio = round(a / b)
+    return ratio if ratio >= 1 and abs(ratio * b - a) <= 1e-6 * b else 0
+
+
+def _steps_between(time: NDArray[np.float64], dt: Optional[float], own: Optional[float]) -> tuple[float, int]:
+    """The RK4 step, and how many of them lie between two saved times; `own` is the closure step."""
     if time.ndim != 1 or time.size < 2:
         raise UsageError(f"t has shape {time.shape}, expected at least two times")
     if not np.all(np.isfinite(time)):
         raise UsageError("t holds a time that is not finite")
-    spacing = (time[-1] - time[0]) / (time.size - 1)
+    spacing = float(time[-1] - time[0]) / (time.size - 1)
     if spacing <= 0 or np.max(np.abs(np.diff(time) - spacing)) > 1e-6 * spacing:
         raise UsageError("the times of t must increase by equal steps")
-    if dt is None:
-        return float(spacing), 1
-    if not dt > 0 or not np.isfinite(dt):
+    if dt is not None and (not dt > 0 or not np.isfinite(dt)):
         raise UsageError(f"dt is {dt}, expected a step > 0")
-    every = int(round(spacing / dt))
-    if every < 1 or abs(every * dt - spacing) > 1e-6 * dt:
-        raise UsageError(f"t has steps of {spacing:g}, which is no multiple of the closure step {dt:g}")
-    return float(dt), every
+    if own is not None and dt is None and not _whole_ratio(spacing, own):
+        pieces = _whole_ratio(own, spacing)
+        if not pieces:
+            raise UsageError(f"t has steps of {spacing:g}, which is no multiple of the closure step {own:g}, and no whole fraction of it")
+        return own / pieces, 1
+    if own is not None and dt is not None:
+        pieces = _whole_ratio(own, dt)
+        if not pieces and not _whole_ratio(dt, own):
+            raise UsageError(f"dt is {dt}, but the closure was trained for a step of {own}: expected a whole fraction or a multiple of it")
+        step = own / max(pieces, 1)  # of a longer host step every closure step is taken
+    else:
+        step = spacing if dt is None and own is None else float(own if dt is None else dt)  # type: ignore[arg-type]
+    every = _whole_ratio(spacing, step)
+    if not every:
+        raise UsageError(f"t has steps of {spacing:g}, which is no multiple of the step {step:g}")
+    return step, every
 
 
 def rollout(
@@ -66,6 +83,7 @@ def rollout(
     hold: Optional[str] = None,
     targets: Optional[Sequence[int]] = None,
     dt: Optional[float] = None,
+    inputs: Optional[RunInputs] = None,
     continued: bool = False,
     allow_other_parameters: bool = False,
 ) -> Rollout:
@@ -73,12 +91,15 @@ def rollout(
 
     rhs      "burgers" or another system's name, a mac.System, or a function f(t, y) of arrays shaped like y0
     y0       (variables,) or (columns, variables): all columns advance together
-    t        equally spaced times, a multiple of the closure step apart
+    t        equally spaced times, a multiple or a whole fraction of the closure step apart
     closure  a mac.Closure; None: none
     hold     the closure within a step: "zero" (constant), "linear" (extrapolated) or "stage" (predicted at every
              Runge-Kutta stage); default: as the closure was trained
     targets  the equations to which the closure's components belong; default: the system's, or as the closure says
-    dt       the step where the closure does not say its own; default: the spacing of t
+    dt       the step of RK4: a whole fraction of the closure step, within which the closure is held as `hold` says, or a
+             multiple, of which every closure step is taken; default: the closure step, or the spacing of t
+    inputs   what the closure reads beside the state, by name: a number, one a column (columns,), one at each closure step
+             (columns, closure steps + 1) from t[0] on, or a function of t
     continued  go on from the closure's memory instead of from rest
     allow_other_parameters  take a closure that was trained with other parameters of the system, with a warning
 
@@ -92,14 +113,17 @@ def rollout(
         raise UsageError(f'hold is {hold!r}, expected "zero", "linear" or "stage"')
     time = _numbers("t", t)
     own = closure.closure_step if closure is not None else None
-    step, every = _steps_between(time, own if dt is None else dt)
-    if own is not None and abs(step - own) > 1e-9 * own:
-        raise UsageError(f"dt is {dt}, but the closure was trained for a step of {own}")
+    step, every = _steps_between(time, dt, own)
     if targets is not None and not all(isinstance(i, (int, np.integer)) and i >= 0 for i in targets):
         raise UsageError(f"targets is {list(targets)}, expected the numbers of equations, from 0")
     start = _numbers("y0", y0)
     if not np.all(np.isfinite(start)):
         raise UsageError("y0 holds a number that is not finite")
+    closure_step, steps = own or step, every * (time.size - 1)
+    closure_times = time[0] + closure_step * np.arange(int(np.ceil(steps * step / closure_step - 1e-6)) + 1)
+    if inputs is not None and closure is None:
+        raise UsageError("inputs are what a closure reads, and there is none")
+    given_names, given = run_inputs(inputs, None if start.ndim == 1 else start.shape[0], closure_times)
     right_hand_side = as_rhs(rhs)
     built_in = isinstance(right_hand_side, _mac.System)
     if closure is not None and built_in and closure.system in ("", right_hand_side.name):  # else refused below
@@ -113,12 +137,14 @@ def rollout(
         start,
         float(time[0]),
         step,
-        every * (time.size - 1),
+        steps,
         every,
         closure,
         hold,
         None if targets is None else list(targets),
         continued,
+        given_names,
+        given,
     )
     if start.ndim == 1:
         resolved, closures, blow_up_time = resolved[0], closures[0], blow_up_time[0]

@@ -26,6 +26,7 @@ class Split:
     # Numbers that are no unknowns, named by DataSet.parameters and DataSet.forcing.
     parameters: NDArray[np.float64] = field(default_factory=lambda: np.zeros((0, 0)))  # (trajectories, parameters)
     forcing: NDArray[np.float64] = field(default_factory=lambda: np.zeros((0, 0, 0)))  # (trajectories, times, series)
+    masked: bool = False  # the closures are NaN where nobody knows them
 
 
 class DataSet(Mapping[str, Split]):
@@ -135,7 +136,9 @@ def write_data(
 
     The experiment says what the data are; each split of its [data] must be there with as many trajectories and
     times; its time, where given, must go in steps of dt * stride. Where [data] names parameters and forcing, a split has
-    arrays `parameters` (trajectories, names) and `forcing` (trajectories, times, names). Labels are not written. For data of a system that MAC does not know, [system] is name = "recorded".
+    arrays `parameters` (trajectories, names) and `forcing` (trajectories, times, names). With `masked` = True closures are
+    NaN where nobody knows them. Labels are not written. For data of a system that MAC does not know, [system] is
+    name = "recorded".
     """
     study = as_experiment(experiment)
     arrays: dict[str, dict[str, NDArray[np.float64]]] = {}
@@ -159,4 +162,5 @@ def write_data(
                     f"{key} of {name} has shape {value.shape}, expected {shape} for {', '.join(names) or 'none'} of [data] {key}"
                 )
             arrays[name][key] = value
-    _mac.write_data(study._experiment, arrays, str(path))
+    masked = {name for name, split in splits.items() if (vars(split) if isinstance(split, Split) else split).get("masked")}
+    _mac.write_data(study._experiment, arrays, str(path), masked)

@@ -2,24 +2,25 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 from typing import Any, Mapping, Optional, Sequence, Union
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from . import _mac
 from ._mac import Closure, UsageError
 from .coupling import Rhs
-from .data import DataSet, split_arrays
+from .data import DataSet
+from .fields import Lattice, index_of, read_local
+from .inputs import Inputs
 from .models import PathLike, load
+from .recordings import Arrays, Fields, Recording, from_arrays, from_data_set, say, shares, with_closure
 from .study import _seed, _threads, seconds, training_result
-from .systems import Experiment, as_rhs, toml_lines
-from .tendency import Function, check_autonomous, difference_closure
+from .systems import Experiment, System, as_rhs, toml_lines
+from .tendency import Derivative, Function, check_autonomous, check_derivative
 
-Floats = NDArray[np.float64]
-Arrays = dict[str, Floats]
+Split = Union[float, Fields, tuple[Fields, Fields], Mapping[str, Any]]
 
 
 def _table(name: str, settings: Mapping[str, Any]) -> str:
@@ -37,62 +38,111 @@ def _as_function(rhs: Optional[Rhs]) -> Optional[Function]:
     return found  # type: ignore[no-any-return]
 
 
-def _trajectories(name: str, values: ArrayLike) -> Floats:
-    array = np.asarray(values, dtype=float)
-    if array.ndim != 3:
-        raise UsageError(f"{name} has shape {array.shape}, expected (trajectories, times, variables)")
-    return array
+def _step(dt: Any) -> float:
+    try:
+        step = float(dt)
+    except (TypeError, ValueError):
+        step = 0.0
+    if not 0 < step < float("inf"):
+        raise UsageError(f"dt is {dt!r}, expected the time between two saved times")
+    return step
 
 
-def _say(text: str, quiet: bool) -> None:
-    if not quiet:
-        print(text, file=sys.stderr)
+def _lattice(local: Any, resolved: Any, names: Optional[Sequence[str]]) -> Optional[Lattice]:
+    """Of fields: an array of one, or a dict of several."""
+    if local is None:
+        if isinstance(resolved, Mapping):
+            raise UsageError("resolved is a dict of fields: say in local what a site sees, or give an array")
+        return None
+    if isinstance(resolved, DataSet):
+        return read_local(local, None if names is None else names, (1, 1, len(resolved.names)))
+    if isinstance(resolved, Mapping):
+        if names is not None or not resolved:
+            raise UsageError("resolved is a dict of fields, whose names are its keys: leave out names, and give a field")
+        return read_local(local, list(resolved), np.shape(next(iter(resolved.values()))))
+    if names is not None and len(names) != 1:
+        raise UsageError(f"there are {len(names)} names for one field; give several fields as a dict")
+    return read_local(local, names, np.shape(resolved))
 
 
-def _with_closure(
-    name: str, resolved: ArrayLike, closure: Optional[ArrayLike], rhs: Function, targets: Sequence[int], dt: float, quiet: bool
-) -> Arrays:
-    if closure is not None:
-        return split_arrays(name, resolved, closure)
-    y = _trajectories(f"resolved of {name}", resolved)
-    if not np.all(np.isfinite(y)):
-        raise UsageError(f"resolved of {name} holds a number that is not finite")
-    computed = difference_closure(y, dt, rhs, targets)
-    note = f"closure of {name}: differences of 4th order, error about {100 * computed.error:.2g} %"
-    if computed.unexplained > 0.01:
-        note += f"; {100 * computed.unexplained:.0f} % of dy/dt - rhs lies in equations that are not among the targets"
-    _say(note, quiet)
-    return split_arrays(name, y, computed.closure, computed.mean)
+def _names(names: Optional[Sequence[str]], lattice: Optional[Lattice], variables: int) -> list[str]:
+    if lattice is not None:
+        return lattice.names()
+    if isinstance(names, str):
+        raise UsageError(f'names is the text "{names}", expected a list of names')
+    chosen = [str(name) for name in names] if names is not None else [f"y{i + 1}" for i in range(variables)]
+    if len(chosen) != variables:
+        raise UsageError(f"there are {len(chosen)} names for {variables} variables")
+    return chosen
 
 
-def _shares(arrays: Arrays, share: float, past: int) -> tuple[Arrays, Arrays]:
-    """The last trajectories are kept for validation; of a single one its last part, after a history of `past` steps."""
-    if not 0 <= share < 1:
-        raise UsageError(f"validation is {share}, expected a share of the trajectories, or (resolved, closure)")
-    count, times = arrays["resolved"].shape[:2]
-    if count == 1:
-        end = times - max(2, round(float(share) * times))
-        if end < past + 2:
-            raise UsageError(f"one trajectory of {times} times leaves none for validation: give arrays")
-        ends = {"resolved": end, "closure": end, "closure_mean": end - 1}
-        learned = {key: array[:, : ends[key]] for key, array in arrays.items()}
-        return learned, {key: array[:, end - past :] for key, array in arrays.items()}
-    kept = max(1, round(float(share) * count))
-    if kept >= count:
-        raise UsageError(f"{count} trajectories leave none for validation: give arrays")
-    return {key: array[:-kept] for key, array in arrays.items()}, {key: array[-kept:] for key, array in arrays.items()}
+def _targets(
+    targets: Optional[Sequence[Union[int, str]]], lattice: Optional[Lattice], names: Sequence[str], closure: Optional[Any]
+) -> list[int]:
+    """The equations of the closure's components."""
+    chosen = lattice.targets(targets) if lattice is not None else None
+    if chosen is None:
+        if targets is None and closure is not None and closure.shape[-1] != len(names):
+            raise UsageError(
+                f"{closure.shape[-1]} closure components for {len(names)} variables: say in targets which equation each is for"
+            )
+        chosen = list(range(len(names))) if targets is None else [index_of(target, names, "variables") for target in targets]
+    if not chosen or len(set(chosen)) < len(chosen):
+        raise UsageError(f"targets is {list(targets or [])}, expected each equation with a closure once")
+    if closure is not None and closure.shape[-1] != len(chosen):
+        raise UsageError(f"targets are {len(chosen)} equations for {closure.shape[-1]} closure components")
+    return chosen
+
+
+def _check_inputs_vary(arrays: Arrays, given: Recording) -> None:
+    """What never changes cannot be learnt from, and has no scale."""
+    for name, values in [*given.inputs.parameters.items(), *given.inputs.forcing.items()]:
+        train = values[: arrays["resolved"].shape[0]]
+        if np.ptp(train) == 0:
+            raise UsageError(f"inputs: {name} is {train.flat[0]:g} in all of the training data, so that nothing can be learnt from it: leave it out")
+
+
+def _validation(
+    split: Split, train: Recording, lattice: Optional[Lattice]
+) -> Optional[Recording]:
+    """None: a share of the trajectories."""
+    if isinstance(split, Mapping) and "resolved" in split:
+        unknown = set(split) - {"resolved", "closure", "inputs"}
+        if unknown:
+            raise UsageError(f"validation has an unknown {', '.join(sorted(map(str, unknown)))}")
+        found = from_arrays("validation", split["resolved"], split.get("closure"), split.get("inputs"), lattice)
+    elif isinstance(split, tuple):
+        if len(split) != 2:
+            raise UsageError(f"validation has {len(split)} arrays, expected (resolved, closure)")
+        found = from_arrays("validation", split[0], split[1], None, lattice)
+    elif not isinstance(split, Mapping) and np.ndim(split) == 0:
+        return None
+    else:
+        found = from_arrays("validation", split, None, None, lattice)
+    if (found.closure is None) != (train.closure is None):
+        raise UsageError("validation is an array, expected (resolved, closure)" if found.closure is None else "validation has a closure, the training data have none")
+    if found.inputs.names != train.inputs.names:
+        raise UsageError(
+            f"validation has the inputs {', '.join(found.inputs.names) or 'none'}, the training data {', '.join(train.inputs.names) or 'none'}: "
+            'give validation={"resolved": ..., "closure": ..., "inputs": {...}}'
+        )
+    return found
 
 
 def fit(
     path: PathLike,
-    resolved: Union[ArrayLike, DataSet],
-    closure: Optional[ArrayLike] = None,
+    resolved: Union[Fields, DataSet],
+    closure: Optional[Fields] = None,
     dt: Optional[float] = None,
     *,
     rhs: Optional[Rhs] = None,
-    validation: Union[float, ArrayLike, tuple[ArrayLike, ArrayLike]] = 0.1,
+    rhs_vjp: Optional[Derivative] = None,
+    rhs_jvp: Optional[Derivative] = None,
+    inputs: Union[None, Inputs, Sequence[str]] = None,
+    local: Optional[Mapping[str, Any]] = None,
+    validation: Split = 0.1,
     names: Optional[Sequence[str]] = None,
-    targets: Optional[Sequence[int]] = None,
+    targets: Optional[Sequence[Union[int, str]]] = None,
     target: str = "instant",
     history: float = 0.0,
     recipe: Optional[str] = None,
@@ -111,15 +161,21 @@ def fit(
 ) -> Closure:
     """Train a closure on arrays, write it to `path` and open it.
 
-    resolved    (trajectories, times, variables), saved every dt; or a data set, as mac.read gives it, with its
-                splits train and validation, its names and its dt
+    resolved    (trajectories, times, variables), saved every dt; with local, a field (trajectories, times, sites), or
+                several by name; or a data set, as mac.read gives it, with its splits train and validation, names, dt,
+                targets, inputs and masks
     closure     (trajectories, times, components), the closure at those times; None: dy/dt - rhs, by differences of
                 fourth order; without rhs the whole of dy/dt
     rhs         the reduced right-hand side f(t, y), vectorised over rows, as in mac.rollout: trials are judged with it
+    rhs_vjp     v^T J of its Jacobian J at the rows of y, as f(t, y, v); or rhs_jvp: J v. For losses through rollouts, which
+                take differences otherwise
+    inputs      numbers that are no unknowns, by name: (trajectories,) a parameter, (trajectories, times) a forcing.
+                The network reads them. Of a data set their names; default: all that it has
+    local       one network for every site of a field: {"stencil": [-2, 2], "edges": "periodic"}
     validation  the share of the trajectories that is kept for it (at least one; of a single one its last part), or
-                arrays of their own
-    names       of the variables; default y1, y2, ...
-    targets     the equation of each closure component; default: all in order
+                arrays of their own: resolved, (resolved, closure), or a dict of resolved, closure and inputs
+    names       of the variables, or of a field; default y1, y2, ..., or u
+    targets     the equations, by number or name, of the closure's components; default: all in order. Of fields: which
     target      "instant": the closure at a time; "mean": over the step that follows, so that the reduced RK4 step
                 lands on the next saved state exactly
     history     length of the true past that is read before the closure runs: for hidden variables that the
@@ -134,46 +190,49 @@ def fit(
     closure.metadata("search") says as JSON what was tried; a ClosureWarning says where nothing was better than no
     closure. Beside `path` it writes the data as PATH.data.h5, and on Ctrl-C what resume = True goes on from.
     """
-    if isinstance(resolved, DataSet):
-        data_set = resolved
+    data_set = resolved if isinstance(resolved, DataSet) else None
+    recorded = data_set.experiment._experiment.recorded_equations if data_set is not None else ""
+    if data_set is not None and not recorded and rhs is None and not data_set.parameters:
+        rhs = data_set.experiment.system
+    lattice = _lattice(local, resolved, names)
+    if data_set is not None:
         dt = data_set.dt if dt is None else dt
-        names = data_set.names if names is None else names
-        if "validation" in data_set and np.ndim(validation) == 0:
-            validation = data_set["validation"].resolved
-        resolved = data_set["train"].resolved
-    if dt is None or not float(dt) > 0:
-        raise UsageError(f"dt is {dt}, expected the time between two saved times")
-    first = _trajectories("resolved of train", resolved)
-    variables = first.shape[2]
-    names = list(names) if names is not None else [f"y{i + 1}" for i in range(variables)]
-    if len(names) != variables:
-        raise UsageError(f"there are {len(names)} names for {variables} variables")
-    components = variables if closure is None else np.shape(closure)[-1]
-    if targets is None and closure is not None and components != variables:
-        raise UsageError(f"{components} closure components for {variables} variables: say in targets which equation each is for")
-    target_list = list(targets) if targets is not None else list(range(variables))
-    if closure is None:
-        components = len(target_list)
-    if len(target_list) != components or not all(0 <= index < variables for index in target_list):
-        raise UsageError(f"targets is {target_list}, expected {components} numbers of variables, below {variables}")
-
+        names = data_set.names if names is None and lattice is None else names
+        if targets is None and lattice is None:
+            targets = list(data_set.experiment.system.closure_targets)
+    step = _step(dt)
     function = _as_function(rhs)
-    if function is not None:
-        check_autonomous(function, first, float(dt))
-    equations = "function" if function is not None else "zero" if closure is None else "none"
-    reduced: Function = function if function is not None else lambda t, y: np.zeros_like(y)
-    train_arrays = _with_closure("train", resolved, closure, reduced, target_list, float(dt), quiet)
-    if isinstance(validation, (tuple, list)):
-        if len(validation) != 2:
-            raise UsageError(f"validation has {len(validation)} arrays, expected (resolved, closure)")
-        validation_arrays = _with_closure("validation", *validation, reduced, target_list, float(dt), quiet)
-    elif np.ndim(validation) == 0:
-        train_arrays, validation_arrays = _shares(train_arrays, float(np.asarray(validation)), round(history / float(dt)))
-    elif closure is None:
-        validation_arrays = _with_closure("validation", validation, None, reduced, target_list, float(dt), quiet)
+    if data_set is None:
+        train = from_arrays("train", resolved, closure, inputs, lattice)  # type: ignore[arg-type]
+        names = _names(names, lattice, train.resolved.shape[2])
+        target_list = _targets(targets, lattice, names, train.closure)
+        kept = _validation(validation, train, lattice)
     else:
-        raise UsageError("validation is an array, expected (resolved, closure)")
+        if closure is not None or isinstance(inputs, Mapping):
+            raise UsageError("a data set has its closure and inputs: leave out closure, and say of inputs only the names")
+        names = _names(names, lattice, len(data_set.names))
+        target_list = _targets(targets, lattice, names, None)
+        stored = recorded != "zero" or function is None  # else the closure there is the whole of dy/dt
+        chosen = None if inputs is None else list(inputs)
+        train = from_data_set(data_set, "train", target_list, chosen, stored)
+        kept = from_data_set(data_set, "validation", target_list, chosen, stored) if "validation" in data_set else None
+    if function is not None:
+        check_autonomous(function, train.resolved, step)
+        for key, given_derivative in [("rhs_vjp", rhs_vjp), ("rhs_jvp", rhs_jvp)]:
+            if given_derivative is not None:
+                check_derivative(key, given_derivative, function, train.resolved)
+    elif rhs_vjp is not None or rhs_jvp is not None:
+        raise UsageError("rhs_vjp and rhs_jvp are derivatives of rhs, which is not given")
+    whole = train.closure is None or recorded == "zero"
+    equations = "function" if function is not None else "zero" if whole else "none"
+    reduced: Function = function if function is not None else lambda t, y: np.zeros_like(y)
+    train_arrays = with_closure(train, reduced, target_list, step, quiet)
+    if kept is not None:
+        validation_arrays = with_closure(kept, reduced, target_list, step, quiet)
+    else:
+        train_arrays, validation_arrays = shares(train_arrays, float(np.asarray(validation)), round(history / step))
     splits = {"train": train_arrays, "validation": validation_arrays}
+    _check_inputs_vary(train_arrays, train)
 
     given = dict(training or {})
     if recipe is None:  # what says how to select or what to do one after the other is not for a search
@@ -196,20 +255,31 @@ def fit(
     system: dict[str, Any] = {"name": "recorded", "resolved": names, "targets": [names[i] for i in target_list]}
     if equations != "none":
         system["equations"] = equations
-    text = _table("system", system) + _table("data", {"dt": float(dt)})
+    model_inputs: dict[str, Any] = {"given": train.inputs.names} if train.inputs.names else {}
+    if lattice is not None:
+        system["lattices"] = lattice.system()
+        model["local"] = lattice.model()
+        model_inputs |= {"state": list(lattice.settings["state"])} if "state" in lattice.settings else {}
+    if model_inputs:
+        model["inputs"] = model_inputs
+    data_table: dict[str, Any] = {"dt": step}
+    data_table |= {"parameters": list(train.inputs.parameters)} if train.inputs.parameters else {}
+    data_table |= {"forcing": list(train.inputs.forcing)} if train.inputs.forcing else {}
+    text = _table("system", system) + _table("data", data_table)
     for name, arrays in splits.items():
         trajectories, times = arrays["resolved"].shape[:2]
-        text += _table(f"data.{name}", {"trajectories": trajectories, "horizon": (times - 1) * float(dt)})
+        text += _table(f"data.{name}", {"trajectories": trajectories, "horizon": (times - 1) * step})
     text += "[" + _table("models", model).replace("]\n", "]]\n", 1) + _table("training", {**settings, **given})
     experiment = Experiment(text, "fit")
 
     data = Path(path).with_suffix(".data.h5")
-    _mac.write_data(experiment._experiment, splits, str(data))
+    masked = {name for name, arrays in splits.items() if train.unknown is not None}
+    _mac.write_data(experiment._experiment, splits, str(data), masked)
     with np.errstate(all="ignore"):  # rollouts of a trial may leave the domain of rhs: that is counted, not shouted
         result = _mac.train(
             experiment._experiment, "closure", str(data), str(path), _seed(seed), resume, device, _threads(threads), quiet,
-            function, seconds(budget),
+            function, seconds(budget), rhs_vjp, rhs_jvp,
         )  # fmt: skip
     outcome = training_result(path, result)
-    _say(outcome.table, quiet)
+    say(outcome.table, quiet)
     return load(path)

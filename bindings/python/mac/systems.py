@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 from pathlib import Path
 from typing import Any, Callable, Optional, Sequence, Union
 
@@ -12,6 +13,10 @@ from numpy.typing import ArrayLike, NDArray
 
 from . import _mac
 from ._mac import UsageError
+
+
+def _toml_key(key: str) -> str:
+    return key if re.fullmatch("[A-Za-z0-9_-]+", key) else toml_value(key)
 
 
 def toml_value(value: Any) -> str:
@@ -25,7 +30,7 @@ def toml_value(value: Any) -> str:
     if isinstance(value, (float, np.floating)):
         return repr(float(value))
     if isinstance(value, dict):
-        return "{" + ", ".join(f"{key} = {toml_value(item)}" for key, item in value.items()) + "}"
+        return "{" + ", ".join(f"{_toml_key(key)} = {toml_value(item)}" for key, item in value.items()) + "}"
     if isinstance(value, (list, tuple, np.ndarray)):
         return "[" + ", ".join(toml_value(item) for item in value) + "]"
     raise UsageError(f"a setting is a {type(value).__name__}, expected a number, text, a list or a dict")

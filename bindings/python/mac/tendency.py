@@ -12,6 +12,7 @@ from ._mac import UsageError
 
 Floats = NDArray[np.float64]
 Function = Callable[[float, Floats], ArrayLike]
+Derivative = Callable[[float, Floats, Floats], ArrayLike]
 
 # Fourth-order first differences at the five points of a stencil, in units of 1/(12 dt): row k is for the k-th point.
 _STENCILS = np.array(
@@ -64,6 +65,25 @@ def check_autonomous(rhs: Function, y: Floats, dt: float) -> None:
     first, later = np.asarray(rhs(0.0, states)), np.asarray(rhs(17.3 * dt + 1.7, states))
     if first.shape == later.shape and not np.array_equal(first, later, equal_nan=True):
         raise UsageError("rhs(t, y) depends on t: make what drives it a resolved variable, and the right-hand side a function of y alone")
+
+
+def check_derivative(key: str, derivative: Derivative, rhs: Function, y: Floats) -> None:
+    """Central differences at some states: v^T J w of both must be the same."""
+    states = np.ascontiguousarray(y[:8, y.shape[1] // 2])
+    rng = np.random.default_rng(0)
+    size = np.max(np.abs(y), axis=(0, 1)) + 1e-300
+    v, w = rng.normal(size=states.shape), rng.normal(size=states.shape)
+    v, w = (v, w * size) if key == "rhs_vjp" else (v * size, w)
+    product = np.asarray(derivative(0.0, states.copy(), v.copy()), dtype=float)
+    if product.shape != states.shape:
+        raise UsageError(f"{key} gave the shape {product.shape}, expected that of y, {states.shape}")
+    along = w if key == "rhs_vjp" else v
+    step = 1e-5
+    change = (np.asarray(rhs(0.0, states + step * along)) - np.asarray(rhs(0.0, states - step * along))) / (2 * step)
+    left, right = np.sum(product * w, axis=1), np.sum(change * (v if key == "rhs_vjp" else w), axis=1)
+    scale = np.sum(np.abs(change * (v if key == "rhs_vjp" else w)), axis=1) + np.sum(np.abs(product * w), axis=1)
+    if not np.all(np.abs(left - right) <= 1e-4 * scale):  # differences of a step of 1e-5 of the data's size
+        raise UsageError(f"{key} is not the derivative of rhs: {left[0]:.6g} where differences give {right[0]:.6g}")
 
 
 def difference_closure(y: Floats, dt: float, rhs: Function, targets: Sequence[int]) -> Computed:

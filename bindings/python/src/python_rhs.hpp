@@ -5,22 +5,30 @@
 
 namespace mac::python {
 
-/// dydt = f(t, y), both of this shape. The caller holds the GIL. Throws UsageError for a result of another
-/// shape.
+inline Array copied(const std::vector<py::ssize_t>& shape, const double* values) {
+  Array array(shape);
+  std::copy_n(values, array.size(), array.mutable_data());
+  return array;
+}
+
+/// The numbers that `what` gave, of y's shape. The caller holds the GIL. Throws UsageError for anything else.
+inline Array checked(const char* what, const py::object& result, const Array& y) {
+  const Array values = Array::ensure(result);
+  if (!values) {
+    PyErr_Clear();
+    throw UsageError("{} gave {}, expected an array of shape {}", what,
+                     py::str(py::type::of(result).attr("__name__")).cast<std::string>(), shape_text(y));
+  }
+  if (shape_text(values) != shape_text(y))
+    throw UsageError("{} gave the shape {}, expected that of y, {}", what, shape_text(values), shape_text(y));
+  return values;
+}
+
+/// dydt = f(t, y), both of this shape. The caller holds the GIL.
 inline void call_rhs(const py::object& function, double t, const std::vector<py::ssize_t>& shape,
                      const double* y, double* dydt) {
-  Array state(shape);
-  std::copy_n(y, state.size(), state.mutable_data());
-  const py::object result = function(t, state);
-  const Array rate = Array::ensure(result);
-  if (!rate) {
-    PyErr_Clear();
-    throw UsageError("the right-hand side gave {}, expected an array of shape {}",
-                     py::str(py::type::of(result).attr("__name__")).cast<std::string>(), shape_text(state));
-  }
-  if (shape_text(rate) != shape_text(state))
-    throw UsageError("the right-hand side gave the shape {}, expected that of y, {}", shape_text(rate),
-                     shape_text(state));
+  const Array state = copied(shape, y);
+  const Array rate = checked("the right-hand side", function(t, state), state);
   std::copy_n(rate.data(), rate.size(), dydt);
 }
 

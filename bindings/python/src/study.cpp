@@ -230,27 +230,70 @@ std::pair<std::vector<std::string>, std::vector<std::string>> told(const std::ve
   return {std::move(sentences), std::move(warnings)};
 }
 
+/// The last owner may be a thread without the GIL.
+std::shared_ptr<const py::object> shared_object(const py::object& object) {
+  return {new py::object(object), [](const py::object* owned) {
+            const py::gil_scoped_acquire acquire;
+            delete owned;
+          }};
+}
+
+/// A right-hand side f(t, y) in Python, and where the user has one of them its derivative f(t, y, v): vjp gives
+/// J^T v, jvp gives J v.
+struct PythonRhs {
+  py::object function, vjp, jvp;
+};
+
+/// Empty: by differences.
+ColumnsVjp python_vjp(const PythonRhs& rhs, py::ssize_t d) {
+  const bool transposed = !rhs.vjp.is_none();
+  if (!transposed && rhs.jvp.is_none()) return {};
+  const auto shared = shared_object(transposed ? rhs.vjp : rhs.jvp);
+  const auto n = static_cast<std::size_t>(d);
+  if (transposed)
+    return [shared, d, n](std::size_t count, const double* y, const double* adjoint, double* grad) {
+      const py::gil_scoped_acquire acquire;
+      const std::vector<py::ssize_t> shape{static_cast<py::ssize_t>(count), d};
+      const Array state = copied(shape, y);
+      const Array product = checked("rhs_vjp", (*shared)(0.0, state, copied(shape, adjoint)), state);
+      for (std::size_t k = 0; k < count * n; ++k) grad[k] += product.data()[k];
+    };
+  // All columns of the Jacobians of all states in one call: row (i, v) is J(y_i) e_v.
+  return [shared, d, n](std::size_t count, const double* y, const double* adjoint, double* grad) {
+    std::vector<double> rows(count * n * n), units(rows.size());
+    for (std::size_t k = 0; k < count * n; ++k) {
+      std::copy_n(y + k / n * n, n, rows.data() + k * n);
+      units[k * n + k % n] = 1;
+    }
+    const py::gil_scoped_acquire acquire;
+    const std::vector<py::ssize_t> shape{static_cast<py::ssize_t>(count * n), d};
+    const Array state = copied(shape, rows.data());
+    const Array product = checked("rhs_jvp", (*shared)(0.0, state, copied(shape, units.data())), state);
+    for (std::size_t k = 0; k < count * n; ++k)
+      for (std::size_t v = 0; v < n; ++v) grad[k] += adjoint[k / n * n + v] * product.data()[k * n + v];
+  };
+}
+
 /// The experiment's recorded system with a Python function for its reduced right-hand side; it does not
 /// depend on the time, so it is called with 0.
 std::shared_ptr<const System> with_python_rhs(const std::shared_ptr<const System>& system,
-                                              const py::object& function) {
+                                              const PythonRhs& rhs) {
   const auto d = static_cast<py::ssize_t>(system->resolved_size());
-  // The last owner may be a thread without the GIL.
-  const std::shared_ptr<const py::object> shared(new py::object(function), [](const py::object* owned) {
-    const py::gil_scoped_acquire acquire;
-    delete owned;
-  });
-  return with_reduced_rhs(system, [shared, d](std::size_t count, const double* y, double* dydt) {
-    const py::gil_scoped_acquire acquire;
-    call_rhs(*shared, 0.0, {static_cast<py::ssize_t>(count), d}, y, dydt);
-  });
+  return with_reduced_rhs(
+      system,
+      [shared = shared_object(rhs.function), d](std::size_t count, const double* y, double* dydt) {
+        const py::gil_scoped_acquire acquire;
+        call_rhs(*shared, 0.0, {static_cast<py::ssize_t>(count), d}, y, dydt);
+      },
+      python_vjp(rhs, d));
 }
 
 py::dict train_network(Experiment experiment, const std::string& model, const std::string& data,
                        const std::string& path, std::optional<std::uint64_t> seed, bool resume,
                        const std::string& device, int threads, bool quiet, const py::object& rhs,
-                       double budget) {
-  if (!rhs.is_none()) experiment.system = with_python_rhs(experiment.system, rhs);
+                       double budget, const py::object& rhs_vjp, const py::object& rhs_jvp) {
+  if (!rhs.is_none())
+    experiment.system = with_python_rhs(experiment.system, {rhs, rhs_vjp, rhs_jvp});
   const std::shared_ptr<const System> with_rhs = rhs.is_none() ? nullptr : experiment.system;
   ModelPlan plan = find_model(experiment, model);
   TrainOptions options{threads, quiet, resume, device_from(device)};
@@ -375,7 +418,8 @@ void bind_stages(py::module_& module) {
       py::arg("experiment"), py::arg("path"), py::arg("threads"), py::arg("quiet"));
   module.def("train", &train_network, py::arg("experiment"), py::arg("model"), py::arg("data"),
              py::arg("path"), py::arg("seed"), py::arg("resume"), py::arg("device"), py::arg("threads"),
-             py::arg("quiet"), py::arg("rhs") = py::none(), py::arg("budget") = 0.0);
+             py::arg("quiet"), py::arg("rhs") = py::none(), py::arg("budget") = 0.0,
+             py::arg("rhs_vjp") = py::none(), py::arg("rhs_jvp") = py::none());
   module.def("rollout_data", &roll_out_data, py::arg("model"), py::arg("data"), py::arg("path"),
              py::arg("name"), py::arg("hold"), py::arg("precision"), py::arg("splits"), py::arg("to"),
              py::arg("self_contained"), py::arg("allow_other_parameters"), py::arg("threads"),
