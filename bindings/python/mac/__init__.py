@@ -15,11 +15,12 @@ The reference page is docs/python.md.
 """
 
 from ._mac import Closure, Coupler, Error, Tape, UsageError, __version__
+from .checks import DataWarning
 from .coupling import ClosureWarning, Rollout, rollout
 from .data import DataSet, Split, read_data, write_data
 from .fitting import fit
 from .models import load, zoo
-from .reading import DataWarning, read
+from .reading import read
 from .study import (
     RolloutSplit,
     RunResult,

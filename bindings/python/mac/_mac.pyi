@@ -209,6 +209,13 @@ def train(
     rhs_vjp: Optional[Callable[[float, _Floats, _Floats], ArrayLike]] = None,
     rhs_jvp: Optional[Callable[[float, _Floats, _Floats], ArrayLike]] = None,
 ) -> dict[str, Any]: ...
+def closure_substeps(
+    experiment: Experiment,
+    data: str,
+    rhs: Callable[[float, _Floats], ArrayLike],
+    rhs_vjp: Optional[Callable[[float, _Floats, _Floats], ArrayLike]],
+    rhs_jvp: Optional[Callable[[float, _Floats, _Floats], ArrayLike]],
+) -> int: ...
 def rollout_data(
     model: str,
     data: str,

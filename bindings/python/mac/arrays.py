@@ -11,13 +11,17 @@ from numpy.typing import ArrayLike, NDArray
 from . import _mac
 from ._mac import UsageError
 from .coupling import Rollout
+from .inputs import Inputs, trajectory_inputs
 from .systems import Experiment, toml_lines
 
 Runs = Mapping[str, Union[Rollout, ArrayLike]]
 
 
 def _three_axes(name: str, values: ArrayLike) -> NDArray[np.float64]:
-    array = np.asarray(values, dtype=float)
+    try:
+        array = np.asarray(values, dtype=float)
+    except (TypeError, ValueError):
+        raise UsageError(f"{name} is a {type(values).__name__}, expected a mac.Rollout or an array of numbers") from None
     if array.ndim == 2:
         array = array[None]
     if array.ndim != 3:
@@ -32,19 +36,27 @@ def write_runs(
     dt: float,
     names: Optional[Sequence[str]] = None,
     intervals: Optional[Sequence[tuple[float, float]]] = None,
+    inputs: Optional[Inputs] = None,
 ) -> list[str]:
-    """Rollout files of the runs, each with the truth beside it. A run called "none" is the one without a closure."""
+    """Rollout files of the runs, each with the truth beside it. A run called "none" is the one without a closure.
+
+    Inputs are what differed between the trajectories: errors are told by their values, too.
+    """
     if not runs:
         raise UsageError("there are no runs to compare")
     if not dt > 0:
         raise UsageError(f"dt is {dt}, expected the time between two saved times")
     states = _three_axes("truth", truth)
     count, times, variables = states.shape
+    if times < 2 or states.size == 0:
+        raise UsageError(f"truth has shape {states.shape}, expected at least two times")
+    given = trajectory_inputs(inputs, "truth", count, times)
     names = list(names) if names is not None else [f"y{i + 1}" for i in range(variables)]
     if len(names) != variables:
         raise UsageError(f"there are {len(names)} names for {variables} variables")
     text = "[system]\n" + toml_lines({"name": "recorded", "resolved": names, "equations": "zero"})
-    text += "[data]\n" + toml_lines({"dt": float(dt)})
+    lists = {"parameters": list(given.parameters), "forcing": list(given.forcing)}
+    text += "[data]\n" + toml_lines({"dt": float(dt), **{key: names for key, names in lists.items() if names}})
     text += "[data.test]\n" + toml_lines({"trajectories": count, "horizon": (times - 1) * float(dt)})
     if intervals is not None:
         text += "[evaluation]\n" + toml_lines({"intervals": [[float(a), float(b)] for a, b in intervals]})
@@ -52,7 +64,7 @@ def write_runs(
     data = folder / "truth.h5"
     _mac.write_data(
         Experiment(text, "arrays")._experiment,
-        {"test": {"resolved": states, "closure": closure, "closure_mean": closure[:, 1:]}},
+        {"test": {"resolved": states, "closure": closure, "closure_mean": closure[:, 1:], **given.arrays()}},
         str(data),
     )
     files = []

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ._mac import UsageError
+from .checks import numbers
 
 Floats = NDArray[np.float64]
 EDGES = ("periodic", "nearest", "zero", "mirror")
@@ -84,9 +85,9 @@ def flat(name: str, values: Union[ArrayLike, Mapping[str, ArrayLike]], fields: O
         missing = [field for field in fields or values if field not in values]
         if missing:
             raise UsageError(f"{name} has no field {', '.join(missing)}, only {', '.join(values)}")
-        arrays = [np.asarray(values[field], dtype=float) for field in (fields or values)]
+        arrays = [numbers(f"{field} of {name}", values[field]) for field in (fields or values)]
     else:
-        arrays = [np.asarray(values, dtype=float)]
+        arrays = [numbers(name, values)]
     for array in arrays:
         if array.ndim < 3 or array.shape != arrays[0].shape:
             raise UsageError(

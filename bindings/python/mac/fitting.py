@@ -11,14 +11,15 @@ from numpy.typing import ArrayLike
 from . import _mac
 from ._mac import Closure, UsageError
 from .coupling import Rhs
+from .checks import check_leakage, check_units
 from .data import DataSet
 from .fields import Lattice, index_of, read_local
 from .inputs import Inputs
 from .models import PathLike, load
-from .recordings import Arrays, Fields, Recording, from_arrays, from_data_set, say, shares, with_closure
+from .recordings import Arrays, Fields, Recording, check_landing, from_arrays, from_data_set, say, shares, with_closure
 from .study import _seed, _threads, seconds, training_result
 from .systems import Experiment, System, as_rhs, toml_lines
-from .tendency import Derivative, Function, check_autonomous, check_derivative
+from .tendency import Derivative, Function, check_autonomous, check_derivative, evaluate
 
 Split = Union[float, Fields, tuple[Fields, Fields], Mapping[str, Any]]
 
@@ -92,6 +93,14 @@ def _targets(
     if closure is not None and closure.shape[-1] != len(chosen):
         raise UsageError(f"targets are {len(chosen)} equations for {closure.shape[-1]} closure components")
     return chosen
+
+
+def _far_from_zero(arrays: Arrays) -> bool:
+    """Numbers whose changes would be lost beside their mean."""
+    y = arrays["resolved"]
+    mean, spread = np.mean(y, axis=(0, 1)), np.std(y, axis=(0, 1))
+    closures = np.nanstd(arrays["closure"], axis=(0, 1))  # what is constant has no standard deviation to be scaled by
+    return bool(np.all(spread > 0) and np.all(closures > 0) and np.any(np.abs(mean) > 10 * spread))
 
 
 def _check_inputs_vary(arrays: Arrays, given: Recording) -> None:
@@ -233,11 +242,15 @@ def fit(
         train_arrays, validation_arrays = shares(train_arrays, float(np.asarray(validation)), round(history / step))
     splits = {"train": train_arrays, "validation": validation_arrays}
     _check_inputs_vary(train_arrays, train)
+    check_leakage(train_arrays["resolved"], validation_arrays["resolved"])
+    if function is not None:
+        check_units(train_arrays["resolved"], evaluate(function, train_arrays["resolved"]), step)
 
     given = dict(training or {})
     if recipe is None:  # what says how to select or what to do one after the other is not for a search
         recipe = "fast" if {"select", "stages"} & set(given) else str(given.get("recipe", "auto"))
-    settings: dict[str, Any] = {"recipe": recipe, "steps": steps, "augmentation": False, "seed": seed, "target": target, "normalisation": "max_abs"}
+    settings: dict[str, Any] = {"recipe": recipe, "steps": steps, "augmentation": False, "seed": seed, "target": target}
+    settings["normalisation"] = "mean_std" if _far_from_zero(train_arrays) else "max_abs"
     if target == "mean":
         settings["hold"] = "zero"  # held constant, the mean is what makes a step exact
     if history:
@@ -273,8 +286,13 @@ def fit(
     experiment = Experiment(text, "fit")
 
     data = Path(path).with_suffix(".data.h5")
-    masked = {name for name, arrays in splits.items() if train.unknown is not None}
+    masked = set(splits) if train.unknown is not None else set()
     _mac.write_data(experiment._experiment, splits, str(data), masked)
+    if target == "mean" and train.closure is None:
+        derivatives = (function, rhs_vjp, rhs_jvp)
+        substeps = 1 if function is None else _mac.closure_substeps(experiment._experiment, str(data), *derivatives)
+        if check_landing(splits, step, reduced, target_list, substeps):
+            _mac.write_data(experiment._experiment, splits, str(data), masked)
     with np.errstate(all="ignore"):  # rollouts of a trial may leave the domain of rhs: that is counted, not shouted
         result = _mac.train(
             experiment._experiment, "closure", str(data), str(path), _seed(seed), resume, device, _threads(threads), quiet,

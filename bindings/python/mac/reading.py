@@ -11,15 +11,12 @@ from typing import Optional, Sequence, Union
 
 from . import _mac
 from ._mac import UsageError
+from .checks import DataWarning
 from .data import DataSet
 from .systems import toml_lines
 
 PathLike = Union[str, os.PathLike[str]]
 Names = Union[str, Sequence[str]]
-
-
-class DataWarning(UserWarning):
-    """Something in the data looks wrong: an outlier, a constant variable, a trajectory that is there twice."""
 
 
 def _list(value: Optional[Names]) -> Optional[list[str]]:

@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import sys
 from dataclasses import dataclass, field
-from typing import Any, Mapping, Optional, Sequence, Union
+from typing import Mapping, Optional, Sequence, Union
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ._mac import UsageError
+from .checks import check_states, numbers, warn
 from .data import DataSet, split_arrays
 from .fields import Lattice, flat
 from .inputs import GivenInputs, Inputs, trajectory_inputs
-from .tendency import Function, difference_closure
+from .tendency import Function, difference_closure, step_means
 
 Floats = NDArray[np.float64]
 Arrays = dict[str, Floats]
@@ -38,15 +39,6 @@ class Recording:
     unknown_step: Optional[NDArray[np.bool_]] = None  # (trajectories, times - 1)
 
 
-def _numbers(name: str, values: Any) -> Floats:
-    try:
-        return np.asarray(values, dtype=float)
-    except (TypeError, ValueError):
-        raise UsageError(
-            f"{name} is a {type(values).__name__} that is no array of numbers, expected (trajectories, times, variables), all of one length"
-        ) from None
-
-
 def from_arrays(
     name: str, resolved: Fields, closure: Optional[Fields], inputs: Optional[Inputs], lattice: Optional[Lattice]
 ) -> Recording:
@@ -54,16 +46,9 @@ def from_arrays(
         y = flat(f"resolved of {name}", resolved, lattice.fields)
         c = None if closure is None else flat(f"closure of {name}", closure, None)
     else:
-        y = _numbers(f"resolved of {name}", resolved)
-        c = None if closure is None else _numbers(f"closure of {name}", closure)
-    if y.ndim != 3 or y.size == 0:
-        raise UsageError(f"resolved of {name} has shape {y.shape}, expected (trajectories, times, variables)")
-    if not np.all(np.isfinite(y)):
-        trajectory, time, variable = (int(i) for i in np.argwhere(~np.isfinite(y))[0])
-        raise UsageError(
-            f"resolved of {name} is {y[trajectory, time, variable]}, not finite, in trajectory {trajectory} at time {time}, variable "
-            f"{variable}: cut the trajectories there; of files, mac.read(gaps=...) does"
-        )
+        y = numbers(f"resolved of {name}", resolved)
+        c = None if closure is None else numbers(f"closure of {name}", closure)
+    check_states(f"resolved of {name}", y)
     return Recording(name, y, c, inputs=trajectory_inputs(inputs, name, y.shape[0], y.shape[1]))
 
 
@@ -109,6 +94,22 @@ def with_closure(given: Recording, rhs: Function, targets: Sequence[int], dt: fl
         computed.closure[given.unknown] = np.nan
         computed.mean[given.unknown_step] = np.nan
     return split_arrays(given.name, given.resolved, computed.closure, computed.mean) | given.inputs.arrays()
+
+
+def check_landing(splits: Mapping[str, Arrays], dt: float, rhs: Function, targets: Sequence[int], substeps: int) -> bool:
+    """Where rollouts take a closure step in several, so must the means that make it land. Whether they are new."""
+    missed = 0.0
+    for arrays in splits.values():
+        means = step_means(arrays["resolved"], dt, rhs, targets, substeps)
+        known = ~np.isnan(arrays["closure_mean"])
+        missed = max(missed, means.missed)
+        arrays["closure_mean"][known] = means.mean[known]
+    if missed > 0:
+        warn(
+            f'in {100 * missed:.2g} % of the steps no constant closure makes the reduced step land on the next state: target = "mean" is '
+            "not exact there; the step is long for rhs, or equations without a closure are not exact"
+        )
+    return substeps > 1
 
 
 def shares(arrays: Arrays, share: float, past: int) -> tuple[Arrays, Arrays]:

@@ -20,6 +20,7 @@ from . import _mac
 from ._mac import UsageError
 from .arrays import Runs, write_runs
 from .coupling import ClosureWarning
+from .inputs import Inputs
 from .models import PathLike, model_path
 from .systems import AnyExperiment, as_experiment
 
@@ -186,13 +187,15 @@ def evaluate(
     dt: Optional[float] = None,
     names: Optional[Sequence[str]] = None,
     intervals: Optional[Sequence[tuple[float, float]]] = None,
+    inputs: Optional[Inputs] = None,
     data: Optional[PathLike] = None,
 ) -> dict[str, Any]:
     """Metrics of rollout files, or of runs that are arrays, as in metrics.json (docs/experiments.md).
 
     Files: mac.evaluate(["mac.h5", "markov.h5"]); data as for read_rollout.
     Arrays: mac.evaluate({"mine": run, "none": alone}, truth, dt=0.01), each a mac.Rollout or an array
-    (trajectories, times, variables) like the truth; "none" is the run without a closure.
+    (trajectories, times, variables) like the truth; "none" is the run without a closure. inputs={"depth": depth}, a number a
+    trajectory, gives the errors by these values as well.
 
     metrics["verdict"] says of each model whether its closure is better than none; its warnings are ClosureWarnings.
     """
@@ -200,7 +203,7 @@ def evaluate(
         if truth is None or dt is None:
             raise UsageError("runs that are arrays need the truth and dt beside them")
         with tempfile.TemporaryDirectory(prefix="mac-evaluate-") as folder:
-            files = write_runs(Path(folder), rollouts, truth, dt, names, intervals)
+            files = write_runs(Path(folder), rollouts, truth, dt, names, intervals, inputs)
             text = _mac.evaluate(files, "")
     else:
         paths = [rollouts] if isinstance(rollouts, (str, os.PathLike)) else list(rollouts)
@@ -218,6 +221,7 @@ def report(
     dt: Optional[float] = None,
     names: Optional[Sequence[str]] = None,
     intervals: Optional[Sequence[tuple[float, float]]] = None,
+    inputs: Optional[Inputs] = None,
     threads: int = 0,
 ) -> dict[str, Any]:
     """`mac report`: tables and figures of rollout files, or of runs that are arrays as for mac.evaluate, as one page.
@@ -228,7 +232,7 @@ def report(
         if isinstance(rollouts, Mapping):
             if truth is None or dt is None:
                 raise UsageError("runs that are arrays need the truth and dt beside them")
-            files = write_runs(Path(folder), rollouts, truth, dt, names, intervals)
+            files = write_runs(Path(folder), rollouts, truth, dt, names, intervals, inputs)
         else:
             files = [str(file) for file in ([rollouts] if isinstance(rollouts, (str, os.PathLike)) else rollouts)]
         metrics: dict[str, Any] = json.loads(_mac.report(files, str(path), _threads(threads)))

@@ -51,9 +51,9 @@ class Computed:
 
 
 def evaluate(rhs: Function, y: Floats) -> Floats:
-    """rhs at all states of y (trajectories, times, variables), in one call."""
+    """rhs at all states of y (trajectories, times, variables), in one call, of a copy: it may write onto it."""
     columns = y.reshape(-1, y.shape[-1])
-    rate = np.asarray(rhs(0.0, columns), dtype=float)
+    rate = np.asarray(rhs(0.0, columns.copy()), dtype=float)
     if rate.shape != columns.shape:
         raise UsageError(f"the right-hand side gave the shape {rate.shape}, expected that of y, {columns.shape}")
     return rate.reshape(y.shape)
@@ -62,7 +62,10 @@ def evaluate(rhs: Function, y: Floats) -> Floats:
 def check_autonomous(rhs: Function, y: Floats, dt: float) -> None:
     """Trials start at any time of a trajectory, so the right-hand side must not depend on it."""
     states = np.ascontiguousarray(y[:, 0])
-    first, later = np.asarray(rhs(0.0, states)), np.asarray(rhs(17.3 * dt + 1.7, states))
+    first, later = (np.array(rhs(time, states.copy()), dtype=float) for time in (0.0, 17.3 * dt + 1.7))
+    if first.shape == states.shape and not np.all(np.isfinite(first)):
+        row = int(np.argwhere(~np.isfinite(first).all(axis=1))[0, 0])
+        raise UsageError(f"rhs gave {first[row]}, not finite, at the state {states[row]}")
     if first.shape == later.shape and not np.array_equal(first, later, equal_nan=True):
         raise UsageError("rhs(t, y) depends on t: make what drives it a resolved variable, and the right-hand side a function of y alone")
 
@@ -103,30 +106,107 @@ def difference_closure(y: Floats, dt: float, rhs: Function, targets: Sequence[in
         error = float("nan")
     total = float(np.sum(whole**2))
     rest = 1 - float(np.sum(closure**2)) / total if total > 0 else 0.0
-    return Computed(closure, step_means(y, dt, rhs, targets), error / size if size > 0 else np.nan, max(rest, 0.0))
+    mean = step_means(y, dt, rhs, targets).mean
+    return Computed(closure, mean, error / size if size > 0 else np.nan, max(rest, 0.0))
 
 
-def step_means(y: Floats, dt: float, rhs: Function, targets: Sequence[int], iterations: int = 50) -> Floats:
-    """The constant closure of each step with which RK4 of the reduced equations lands on the next saved state.
+@dataclass(frozen=True)
+class StepMeans:
+    """The constant closure of each step with which the reduced equations land on the next saved state."""
 
-    A fixed point: each pass adds what is still missing of the step, divided by dt. It contracts by about dt times
-    the Jacobian, so a few passes reach rounding wherever RK4 is accurate at all.
+    mean: Floats  # (trajectories, times - 1, components)
+    missed: float  # share of the steps that do not land: the equations have no such closure, or are too stiff
+
+
+def step_means(y: Floats, dt: float, rhs: Function, targets: Sequence[int], substeps: int = 1) -> StepMeans:
+    """By a fixed point: each pass adds what is still missing of a step, divided by dt.
+
+    It contracts by about dt times the Jacobian, so that a few passes reach rounding wherever RK4 is accurate at all. What
+    they leave is done by Newton's method.
     """
     chosen = list(targets)
-    start, end = y[:, :-1], y[:, 1:]
-    mean = np.zeros(start.shape[:-1] + (len(chosen),))
-    missing, last = np.zeros(()), np.inf
-    for _ in range(iterations):
-        forcing = np.zeros_like(start)
-        forcing[..., chosen] = mean
-        k1 = evaluate(rhs, start) + forcing
-        k2 = evaluate(rhs, start + dt / 2 * k1) + forcing
-        k3 = evaluate(rhs, start + dt / 2 * k2) + forcing
-        k4 = evaluate(rhs, start + dt * k3) + forcing
-        missing = ((end - start) / dt - (k1 + 2 * k2 + 2 * k3 + k4) / 6)[..., chosen]
-        left = float(np.max(np.abs(missing), initial=0.0))
-        if not left < last:  # rounding, or steps too long to contract
-            break
-        mean = mean + missing
-        last = left
-    return mean
+    start, end = (part.reshape(-1, y.shape[-1]) for part in (y[:, :-1], y[:, 1:]))
+    landing = _Landing(start, end, dt, rhs, chosen, substeps)
+    mean, left = landing.fixed_point(np.zeros((len(start), len(chosen))))
+    late = np.flatnonzero(~(left <= landing.tolerance))
+    if late.size:
+        mean[late], left[late] = landing.newton(late, mean[late], left[late])
+    missed = float(np.mean(~(left <= landing.tolerance)))
+    return StepMeans(mean.reshape(y.shape[0], y.shape[1] - 1, len(chosen)), missed)
+
+
+class _Landing:
+    """What is missing of the steps from `start` to `end`, (rows, variables)."""
+
+    def __init__(self, start: Floats, end: Floats, dt: float, rhs: Function, targets: list[int], substeps: int) -> None:
+        self._start, self._end, self._dt, self._rhs, self._targets, self._substeps = start, end, dt, rhs, targets, substeps
+        slope = np.max(np.abs(end - start), axis=1, initial=0.0) / dt
+        size = np.max(np.abs(start), axis=1, initial=0.0) / dt
+        self.tolerance = 1e-9 * slope + 1e-13 * size  # beside the step, and the rounding of its ends
+
+    def missing(self, rows: NDArray[np.intp], mean: Floats) -> Floats:
+        """(rows, components), per time."""
+        h = self._dt / self._substeps
+        y = self._start[rows]
+        forcing = np.zeros_like(y)
+        forcing[:, self._targets] = mean
+        with np.errstate(all="ignore"):  # a pass may leave the domain of rhs: it is then not taken
+            for _ in range(self._substeps):
+                k1 = evaluate(self._rhs, y) + forcing
+                k2 = evaluate(self._rhs, y + h / 2 * k1) + forcing
+                k3 = evaluate(self._rhs, y + h / 2 * k2) + forcing
+                k4 = evaluate(self._rhs, y + h * k3) + forcing
+                y = y + h / 6 * (k1 + 2 * k2 + 2 * k3 + k4)
+            return ((self._end[rows] - y) / self._dt)[:, self._targets]
+
+    def fixed_point(self, mean: Floats, passes: int = 50) -> tuple[Floats, Floats]:
+        """The means, and what they leave missing of each row."""
+        rows = np.arange(len(mean))
+        left = np.full(len(mean), np.inf)
+        trial = mean.copy()
+        for _ in range(passes):
+            missing = self.missing(rows, trial[rows])
+            now = np.max(np.abs(missing), axis=1, initial=0.0)
+            better = now < left[rows]  # else rounding, or steps too long to contract
+            rows, missing, now = rows[better], missing[better], now[better]
+            mean[rows], left[rows] = trial[rows], now
+            rows_on = now > 0
+            rows = rows[rows_on]
+            if not rows.size:
+                break
+            trial[rows] = mean[rows] + missing[rows_on]
+        return mean, left
+
+    def newton(self, rows: NDArray[np.intp], mean: Floats, left: Floats, passes: int = 20) -> tuple[Floats, Floats]:
+        """With a Jacobian by differences, and steps that are halved until they help."""
+        count = mean.shape[1]
+        for _ in range(passes):
+            on = np.flatnonzero(~(left <= self.tolerance[rows]))
+            if not on.size:
+                break
+            at = self.missing(rows[on], mean[on])
+            step = 1e-6 * (np.abs(mean[on]) + np.max(np.abs(mean[on]), axis=1, keepdims=True) + 1e-300)
+            jacobian = np.empty((on.size, count, count))
+            for j in range(count):
+                moved = mean[on].copy()
+                moved[:, j] += step[:, j]
+                jacobian[:, :, j] = (self.missing(rows[on], moved) - at) / (moved - mean[on])[:, j : j + 1]
+            sound = np.isfinite(jacobian).all(axis=(1, 2)) & np.isfinite(at).all(axis=1)
+            sound[sound] &= np.abs(np.linalg.det(jacobian[sound])) > 0
+            on, at, jacobian = on[sound], at[sound], jacobian[sound]
+            if not on.size:
+                break
+            change = -np.linalg.solve(jacobian, at[..., None])[..., 0]
+            helped = False
+            for halving in range(6):
+                trial = mean[on] + change / 2**halving
+                now = np.max(np.abs(self.missing(rows[on], trial)), axis=1, initial=0.0)
+                better = now < left[on]
+                mean[on[better]], left[on[better]] = trial[better], now[better]
+                helped |= bool(np.any(better))
+                on, change = on[~better], change[~better]
+                if not on.size:
+                    break
+            if not helped:
+                break
+        return mean, left

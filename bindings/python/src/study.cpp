@@ -331,6 +331,14 @@ py::dict train_network(Experiment experiment, const std::string& model, const st
   return out;
 }
 
+/// In how many steps rollouts take a closure step of the data.
+std::size_t closure_substeps(const Experiment& experiment, const std::string& data, const py::object& rhs,
+                             const py::object& rhs_vjp, const py::object& rhs_jvp) {
+  const auto system = with_python_rhs(experiment.system, {rhs, rhs_vjp, rhs_jvp});
+  const LongCall call;
+  return choose_step(*system, experiment.rollout, DataFile::open(data)).substeps;
+}
+
 /// Returns the verdict's sentences and warnings.
 py::tuple roll_out_data(const std::string& model, const std::string& data, const std::string& path,
                         const std::string& name, std::optional<std::string> hold,
@@ -420,6 +428,8 @@ void bind_stages(py::module_& module) {
              py::arg("path"), py::arg("seed"), py::arg("resume"), py::arg("device"), py::arg("threads"),
              py::arg("quiet"), py::arg("rhs") = py::none(), py::arg("budget") = 0.0,
              py::arg("rhs_vjp") = py::none(), py::arg("rhs_jvp") = py::none());
+  module.def("closure_substeps", &closure_substeps, py::arg("experiment"), py::arg("data"), py::arg("rhs"),
+             py::arg("rhs_vjp"), py::arg("rhs_jvp"));
   module.def("rollout_data", &roll_out_data, py::arg("model"), py::arg("data"), py::arg("path"),
              py::arg("name"), py::arg("hold"), py::arg("precision"), py::arg("splits"), py::arg("to"),
              py::arg("self_contained"), py::arg("allow_other_parameters"), py::arg("threads"),
