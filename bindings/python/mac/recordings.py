@@ -107,7 +107,7 @@ def check_landing(splits: Mapping[str, Arrays], dt: float, rhs: Function, target
     if missed > 0:
         warn(
             f'in {100 * missed:.2g} % of the steps no constant closure makes the reduced step land on the next state: target = "mean" is '
-            "not exact there; the step is long for rhs, or equations without a closure are not exact"
+            "not exact there, for the step is long for rhs"
         )
     return substeps > 1
 
