@@ -38,7 +38,6 @@ struct SplitArrays {
   std::span<const double> closure_mean;     // (n_traj, n_time-1, c)
   std::span<const double> parameters = {};  // (n_traj, p), of the experiment's data.parameters
   std::span<const double> forcing = {};     // (n_traj, n_time, f), of its data.forcing
-  bool masked = false;                      // the closures are NaN where nobody knows them
 };
 
 /// Writes a data file from trajectories that came from elsewhere. The experiment says what they are: every

@@ -1,6 +1,7 @@
+#include "data/write_data.hpp"
+
 #include <algorithm>
 #include <cmath>
-#include <mac/data.hpp>
 #include <mac/error.hpp>
 
 #include "data/provenance.hpp"
@@ -38,6 +39,11 @@ void check(const SplitPlan& plan, const char* array, std::span<const double> val
 
 void write_data(const Experiment& experiment, const std::vector<SplitArrays>& splits,
                 const std::string& path) {
+  write_data(experiment, splits, path, {});
+}
+
+void write_data(const Experiment& experiment, const std::vector<SplitArrays>& splits, const std::string& path,
+                const std::set<std::string>& masked) {
   const DataPlan& data = experiment.data;
   const System& system = *experiment.system;
   const std::size_t d = system.resolved_size(), c = system.closure_size();
@@ -47,8 +53,8 @@ void write_data(const Experiment& experiment, const std::vector<SplitArrays>& sp
   for (const SplitPlan& plan : data.splits) {
     const SplitArrays& arrays = arrays_of(plan, splits);
     check(plan, "resolved", arrays.resolved, plan.intervals + 1, d);
-    check(plan, "closure", arrays.closure, plan.intervals + 1, c, arrays.masked);
-    check(plan, "closure_mean", arrays.closure_mean, plan.intervals, c, arrays.masked);
+    check(plan, "closure", arrays.closure, plan.intervals + 1, c, masked.contains(plan.name));
+    check(plan, "closure_mean", arrays.closure_mean, plan.intervals, c, masked.contains(plan.name));
     check(plan, "parameters", arrays.parameters, 1, data.parameters.size());
     check(plan, "forcing", arrays.forcing, plan.intervals + 1, data.forcing.size());
   }
@@ -60,7 +66,7 @@ void write_data(const Experiment& experiment, const std::vector<SplitArrays>& sp
   for (const SplitPlan& plan : data.splits) {
     const SplitArrays& arrays = arrays_of(plan, splits);
     SplitWriter writer(file, plan, data, system);
-    if (arrays.masked) writer.set_masked();
+    if (masked.contains(plan.name)) writer.set_masked();
     const std::size_t times = plan.intervals + 1;
     for (std::size_t i = 0; i < plan.trajectories; ++i) {
       writer.write(i, arrays.resolved.data() + i * times * d, arrays.closure.data() + i * times * c,

@@ -88,6 +88,8 @@ Scale fit(const Statistics& statistics, Scaling scaling, const std::vector<Compo
   return out;
 }
 
+constexpr double smallest_scale = 1e-100;  // squares of smaller numbers vanish, those of its inverse overflow
+
 /// rows (times, names) of a trajectory, from the first time on; `masked`: NaN says that nobody knows the value
 void check_finite(std::span<const double> rows, const std::vector<std::string>& names, const DataSplit& split,
                   std::size_t trajectory, bool masked = false) {
@@ -102,6 +104,9 @@ void check(const std::vector<double>& scale, const std::vector<std::string>& nam
     if (!(scale[v] > 0) || !std::isfinite(scale[v]))
       throw Error("{} has no spread in the training data (scale {}), so it cannot be normalised", names[v],
                   scale[v]);
+    else if (scale[v] < smallest_scale || scale[v] > 1 / smallest_scale)
+      throw Error("{} has the scale {:.3g} in the training data: choose units in which it is nearer to 1",
+                  names[v], scale[v]);
 }
 
 }  // namespace

@@ -218,8 +218,7 @@ class Trainer {
   bool on_device(const StagePlan& stage) const {
     return options_.device == Device::cuda && plan_.history == 0 && !train_.masked() &&
            train_.systems().empty() && descends_on_device(stage, *experiment_.system) &&
-           (stage.loss == LossKind::closure ||
-            (context_.dt.is_one_rk4_step() && stage.rollout_gradient == RolloutGradient::full));
+           (stage.loss == LossKind::closure || context_.dt.is_one_rk4_step());
   }
 
   void advance(Group& group, Progress& progress) {

@@ -10,6 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from . import _mac
 from ._mac import UsageError
+from .checks import check_sizes, numbers, time_step
 from .coupling import Rollout
 from .inputs import Inputs, trajectory_inputs
 from .systems import Experiment, toml_lines
@@ -18,10 +19,7 @@ Runs = Mapping[str, Union[Rollout, ArrayLike]]
 
 
 def _three_axes(name: str, values: ArrayLike) -> NDArray[np.float64]:
-    try:
-        array = np.asarray(values, dtype=float)
-    except (TypeError, ValueError):
-        raise UsageError(f"{name} is a {type(values).__name__}, expected a mac.Rollout or an array of numbers") from None
+    array = numbers(name, values)
     if array.ndim == 2:
         array = array[None]
     if array.ndim != 3:
@@ -44,12 +42,15 @@ def write_runs(
     """
     if not runs:
         raise UsageError("there are no runs to compare")
-    if not dt > 0:
-        raise UsageError(f"dt is {dt}, expected the time between two saved times")
+    for name in runs:
+        if not isinstance(name, str) or not name:
+            raise UsageError(f"a run is called {name!r}, expected a name")
+    dt = time_step(dt)
     states = _three_axes("truth", truth)
     count, times, variables = states.shape
     if times < 2 or states.size == 0:
         raise UsageError(f"truth has shape {states.shape}, expected at least two times")
+    check_sizes("truth", states)
     given = trajectory_inputs(inputs, "truth", count, times)
     names = list(names) if names is not None else [f"y{i + 1}" for i in range(variables)]
     if len(names) != variables:

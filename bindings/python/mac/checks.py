@@ -41,6 +41,26 @@ def numbers(name: str, values: Any) -> Floats:
         raise UsageError(f"{name} is no array of numbers, expected (trajectories, times, variables), all of one length") from None
 
 
+def time_step(dt: Any) -> float:
+    """The time between two saved times."""
+    try:
+        step = float(dt)
+    except (TypeError, ValueError):
+        step = 0.0
+    if not 0 < step < float("inf"):
+        raise UsageError(f"dt is {dt!r}, expected the time between two saved times")
+    return step
+
+
+def check_sizes(name: str, y: Floats) -> None:
+    """Units in which rollouts can be judged."""
+    for variable, size in enumerate(np.max(np.abs(y), axis=(0, 1))):
+        if size >= _LARGEST or 0 < size < _SMALLEST:
+            raise UsageError(
+                f"{name}: variable {variable} reaches {size:.3g}: choose units in which it lies between {_SMALLEST:g} and {_LARGEST:g}"
+            )
+
+
 def check_states(name: str, y: Floats) -> None:
     """Shape, size and order of the axes of (trajectories, times, variables)."""
     if y.ndim != 3 or y.size == 0:
@@ -53,10 +73,7 @@ def check_states(name: str, y: Floats) -> None:
             f"{name} is {y[trajectory, time, variable]}, not finite, in trajectory {trajectory} at time {time}, variable {variable}: "
             "cut the trajectories there; of files, mac.read(gaps=...) does"
         )
-    sizes = np.max(np.abs(y), axis=(0, 1))
-    for variable, size in enumerate(sizes):
-        if size >= _LARGEST or 0 < size < _SMALLEST:
-            raise UsageError(f"{name}: variable {variable} reaches {size:.3g}: choose units in which it lies between {_SMALLEST:g} and {_LARGEST:g}")
+    check_sizes(name, y)
     if y.shape[0] < 4 or y.shape[1] < 4:
         return
     variance = np.var(y, axis=(0, 1))

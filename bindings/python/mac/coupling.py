@@ -19,7 +19,7 @@ class ClosureWarning(UserWarning):
     """A closure that should not be trusted: worse than none, blown up, out of its range (docs/verdict.md)."""
 
 
-Rhs = Union[str, System, Callable[[float, NDArray[np.float64]], ArrayLike]]
+Rhs = Union[None, str, System, Callable[[float, NDArray[np.float64]], ArrayLike]]
 
 
 @dataclass(frozen=True)
@@ -74,6 +74,17 @@ def _steps_between(time: NDArray[np.float64], dt: Optional[float], own: Optional
     return step, every
 
 
+def _nothing(closure: Optional[Closure]) -> Callable[[float, NDArray[np.float64]], ArrayLike]:
+    """The right-hand side of a closure that needs none."""
+    text = closure.metadata("data_experiment") if closure is not None else None
+    if not text or _mac.Experiment.parse(text, "closure").recorded_equations != "zero":
+        raise UsageError(
+            "rhs is None, neither a function f(t, y) nor a mac.System: only a closure that is the whole of dy/dt, as mac.fit makes it "
+            "without rhs, runs without"
+        )
+    return lambda t, y: np.zeros_like(y)
+
+
 def rollout(
     rhs: Rhs,
     y0: ArrayLike,
@@ -89,7 +100,8 @@ def rollout(
 ) -> Rollout:
     """Advance dy/dt = rhs(t, y) + closure from y0 by RK4 and give y at the times t.
 
-    rhs      "burgers" or another system's name, a mac.System, or a function f(t, y) of arrays shaped like y0
+    rhs      "burgers" or another system's name, a mac.System, or a function f(t, y) of arrays shaped like y0; None: nothing, for
+             a closure that is the whole of dy/dt
     y0       (variables,) or (columns, variables): all columns advance together
     t        equally spaced times, a multiple or a whole fraction of the closure step apart
     closure  a mac.Closure; None: none
@@ -124,7 +136,7 @@ def rollout(
     if inputs is not None and closure is None:
         raise UsageError("inputs are what a closure reads, and there is none")
     given_names, given = run_inputs(inputs, None if start.ndim == 1 else start.shape[0], closure_times)
-    right_hand_side = as_rhs(rhs)
+    right_hand_side = _nothing(closure) if rhs is None else as_rhs(rhs)
     built_in = isinstance(right_hand_side, _mac.System)
     if closure is not None and built_in and closure.system in ("", right_hand_side.name):  # else refused below
         difference = _mac.other_parameters(closure, right_hand_side)

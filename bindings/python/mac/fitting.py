@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike
 from . import _mac
 from ._mac import Closure, UsageError
 from .coupling import Rhs
-from .checks import check_leakage, check_units
+from .checks import check_leakage, check_units, time_step
 from .data import DataSet
 from .fields import Lattice, index_of, read_local
 from .inputs import Inputs
@@ -37,16 +37,6 @@ def _as_function(rhs: Optional[Rhs]) -> Optional[Function]:
     if not callable(found):
         raise UsageError("rhs is neither a function f(t, y) nor a mac.System nor the name of one")
     return found  # type: ignore[no-any-return]
-
-
-def _step(dt: Any) -> float:
-    try:
-        step = float(dt)
-    except (TypeError, ValueError):
-        step = 0.0
-    if not 0 < step < float("inf"):
-        raise UsageError(f"dt is {dt!r}, expected the time between two saved times")
-    return step
 
 
 def _lattice(local: Any, resolved: Any, names: Optional[Sequence[str]]) -> Optional[Lattice]:
@@ -209,7 +199,7 @@ def fit(
         names = data_set.names if names is None and lattice is None else names
         if targets is None and lattice is None:
             targets = list(data_set.experiment.system.closure_targets)
-    step = _step(dt)
+    step = time_step(dt)
     function = _as_function(rhs)
     if data_set is None:
         train = from_arrays("train", resolved, closure, inputs, lattice)  # type: ignore[arg-type]

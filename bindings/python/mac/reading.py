@@ -100,7 +100,12 @@ def read(
     if path is None:
         folder = tempfile.TemporaryDirectory(prefix="mac-read-")
         path = os.path.join(folder.name, "data.h5")
-    notes, messages = _mac.import_data([str(file) for file in given], text, str(path), quiet)
+    try:
+        notes, messages = _mac.import_data([str(file) for file in given], text, str(path), quiet)
+    except BaseException:
+        if folder is not None:
+            folder.cleanup()
+        raise
     if not quiet:
         for note in notes:
             print(note, file=sys.stderr)

@@ -18,6 +18,7 @@
 #include <nlohmann/json.hpp>
 
 #include "closure.hpp"
+#include "data/write_data.hpp"
 #include "function_system.hpp"
 #include "module.hpp"
 #include "python_rhs.hpp"
@@ -189,10 +190,9 @@ void write_arrays(const Experiment& experiment,
   };
   for (const auto& [name, split] : splits)
     arrays.push_back({name, view(split.at("resolved")), view(split.at("closure")),
-                      view(split.at("closure_mean")), given(split, "parameters"), given(split, "forcing"),
-                      masked.contains(name)});
+                      view(split.at("closure_mean")), given(split, "parameters"), given(split, "forcing")});
   const LongCall call;
-  write_data(experiment, arrays, path);
+  write_data(experiment, arrays, path, masked);
 }
 
 void bind_data(py::module_& module) {

@@ -226,6 +226,12 @@ class Surveyor {
         result_.warnings.push_back(
             fmt::format("{} is {:g} everywhere: a constant says nothing about the closure; leave it out",
                         name(v), variable.low));
+      const double size = std::max(std::abs(variable.low), std::abs(variable.high));
+      if (size >= largest_state || (size > 0 && size < smallest_state))
+        result_.warnings.push_back(
+            fmt::format("{} reaches {:.3g}: choose units in which it lies between {:g} and {:g}, for rollouts "
+                        "count larger states as blown up, and squares of smaller ones vanish",
+                        name(v), size, smallest_state, largest_state));
       for (std::size_t w = 0; w < v; ++w)
         if (equal_[v * d + w] && variable.low < variable.high)
           result_.warnings.push_back(
@@ -420,11 +426,14 @@ class Surveyor {
                       "variable's spread",
                       plan_.resample, 100 * miss_of_a_row() / 7));
     if (missing_ > 0)
-      result_.notes.push_back(fmt::format("{} of {} rows have a missing value", missing_, missing_ + rows_));
+      (gaps_ == 0 ? result_.warnings : result_.notes)
+          .push_back(fmt::format("{} of {} rows have a missing value{}", missing_, missing_ + rows_,
+                                 gaps_ == 0 ? ", at the ends of trajectories: they are left out" : ""));
     if (result_.segments.empty()) throw Error("no two rows follow each other without a gap");
   }
 
   static constexpr std::size_t most_compared = 32;
+  static constexpr double largest_state = 1e12, smallest_state = 1e-100;
   static constexpr double default_gap = 8;  // steps that are no longer interpolated unless asked for
 
   const Recordings& recordings_;
