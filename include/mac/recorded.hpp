@@ -11,7 +11,8 @@ namespace mac {
 using ColumnsRhs = std::function<void(std::size_t count, const double* y, double* dydt)>;
 
 /// *Adds* J^T adjoint of its Jacobian J at y to grad, all (count, d).
-using ColumnsVjp = std::function<void(std::size_t count, const double* y, const double* adjoint, double* grad)>;
+using ColumnsVjp =
+    std::function<void(std::size_t count, const double* y, const double* adjoint, double* grad)>;
 
 /// The variables of `recorded` with this right-hand side; without `vjp` its Jacobian is taken by central
 /// differences. The functions may be called by several threads at once.

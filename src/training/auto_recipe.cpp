@@ -66,8 +66,9 @@ class AutoTraining {
   TrainingResult run() {
     if (const auto finished = finished_model()) return *finished;
     if (!options_.resume && fs::exists(folder()))
-      throw UsageError("{}: an unfinished training; go on with --resume (Python: resume=True), or remove it to start anew",
-                       folder());
+      throw UsageError(
+          "{}: an unfinished training; go on with --resume (Python: resume=True), or remove it to start anew",
+          folder());
     scales();  // what is wrong with the data is said before there is a folder to go on from
     make_folder(folder());
     clock_.emplace((fs::path(folder()) / "seconds.txt").string(), options_.budget);

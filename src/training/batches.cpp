@@ -80,8 +80,8 @@ Window TrainingData::window(SampleShape shape, std::size_t i) const {
   return {i / starts(shape), i % starts(shape)};
 }
 
-void TrainingData::read(Window window, SampleShape shape, double* resolved, double* closure,
-                        double* given, char* known) const {
+void TrainingData::read(Window window, SampleShape shape, double* resolved, double* closure, double* given,
+                        char* known) const {
   const auto [trajectory, first] = window;
   if (in_memory_) {
     if (masked_) std::copy_n(known_.data() + trajectory * times_ + first, shape.states, known);

@@ -370,8 +370,7 @@ std::unique_ptr<Loss<T>> make_rollout_loss(const LossContext& context, std::size
 }
 
 template std::unique_ptr<Loss<float>> make_rollout_loss(const LossContext&, std::size_t, RolloutForm,
-                                                        LossWeights, SequenceEngine<float>&,
-                                                        RolloutGradient);
+                                                        LossWeights, SequenceEngine<float>&, RolloutGradient);
 template std::unique_ptr<Loss<double>> make_rollout_loss(const LossContext&, std::size_t, RolloutForm,
                                                          LossWeights, SequenceEngine<double>&,
                                                          RolloutGradient);

@@ -226,7 +226,8 @@ class Trainer {
     if (!on_device(stage)) group.runs.resize(1);
     if (is_score(stage.loss) && train_.masked())
       throw UsageError(
-          "the losses crps and energy count every state, and the data are masked where rows were missing: cut "
+          "the losses crps and energy count every state, and the data are masked where rows were missing: "
+          "cut "
           "them there instead (--gaps split)");
     const std::size_t stage_end = group.stage_start + stage.steps;
     // On a device the data have a copy of their own.

@@ -57,9 +57,9 @@ class RolloutValidation {
 
   Plan plan_;
   std::size_t count_ = 0, d_, e_;
-  std::vector<double> truth_;                           // (count, history + intervals + 1, d)
-  std::vector<char> known_;  // (count, history + intervals + 1): of the data, not filled in; empty: all are
-  std::vector<double> given_;                           // (count, history + intervals + 1, e): from outside
+  std::vector<double> truth_;  // (count, history + intervals + 1, d)
+  std::vector<char> known_;    // (count, history + intervals + 1): of the data, not filled in; empty: all are
+  std::vector<double> given_;  // (count, history + intervals + 1, e): from outside
   std::vector<std::shared_ptr<const System>> systems_;  // (count), where parameters vary
   std::vector<double> low_, high_;  // (d): the range of the data, widened by half on either side
 };

@@ -151,7 +151,7 @@ def test_fit_says_what_is_wrong_with_its_arrays(tmp_path):
         (dict(resolved=y[0], closure=y), "expected \\(trajectories, times, variables\\)"),
         (dict(resolved=y, closure=y[:, :5]), "trajectories and times must be the same"),
         (dict(resolved=y, closure=y[:, :, :1]), "targets"),
-        (dict(resolved=y, closure=y, targets=[0, 2]), "targets is"),
+        (dict(resolved=y, closure=y, targets=[0, 2]), "targets has 2, expected numbers from 0 or names of variables"),
         (dict(resolved=y, closure=y, names=["a"]), "1 names for 2"),
         (dict(resolved=y, closure=y, names=["a", "a"]), 'two variables called "a"'),
         (dict(resolved=y, closure=y, names=["", "a"]), "without a name"),

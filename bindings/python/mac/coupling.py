@@ -69,8 +69,8 @@ def _steps_between(time: NDArray[np.float64], dt: Optional[float], own: Optional
     else:
         step = spacing if dt is None and own is None else float(own if dt is None else dt)  # type: ignore[arg-type]
     every = _whole_ratio(spacing, step)
-    if not every:
-        raise UsageError(f"t has steps of {spacing:g}, which is no multiple of the step {step:g}")
+    if not every or (dt is not None and not _whole_ratio(spacing, dt)):
+        raise UsageError(f"t has steps of {spacing:g}, which is no multiple of the step {step if dt is None else dt:g}")
     return step, every
 
 

@@ -42,7 +42,7 @@ def _as_function(rhs: Optional[Rhs]) -> Optional[Function]:
 def _lattice(local: Any, resolved: Any, names: Optional[Sequence[str]]) -> Optional[Lattice]:
     """Of fields: an array of one, or a dict of several."""
     if local is None:
-        if isinstance(resolved, Mapping):
+        if isinstance(resolved, Mapping) and not isinstance(resolved, DataSet):
             raise UsageError("resolved is a dict of fields: say in local what a site sees, or give an array")
         return None
     if isinstance(resolved, DataSet):
@@ -98,19 +98,19 @@ def _check_inputs_vary(arrays: Arrays, given: Recording) -> None:
     for name, values in [*given.inputs.parameters.items(), *given.inputs.forcing.items()]:
         train = values[: arrays["resolved"].shape[0]]
         if np.ptp(train) == 0:
-            raise UsageError(f"inputs: {name} is {train.flat[0]:g} in all of the training data, so that nothing can be learnt from it: leave it out")
+            raise UsageError(
+                f"inputs: {name} is {train.flat[0]:g} in all of the training data, so that nothing can be learnt from it: leave it out"
+            )
 
 
-def _validation(
-    split: Split, train: Recording, lattice: Optional[Lattice]
-) -> Optional[Recording]:
+def _validation(split: Split, train: Recording, lattice: Optional[Lattice]) -> Optional[Recording]:
     """None: a share of the trajectories."""
     if isinstance(split, Mapping) and "resolved" in split:
         unknown = set(split) - {"resolved", "closure", "inputs"}
         if unknown:
             raise UsageError(f"validation has an unknown {', '.join(sorted(map(str, unknown)))}")
         found = from_arrays("validation", split["resolved"], split.get("closure"), split.get("inputs"), lattice)
-    elif isinstance(split, tuple):
+    elif isinstance(split, (tuple, list)):
         if len(split) != 2:
             raise UsageError(f"validation has {len(split)} arrays, expected (resolved, closure)")
         found = from_arrays("validation", split[0], split[1], None, lattice)
@@ -119,7 +119,11 @@ def _validation(
     else:
         found = from_arrays("validation", split, None, None, lattice)
     if (found.closure is None) != (train.closure is None):
-        raise UsageError("validation is an array, expected (resolved, closure)" if found.closure is None else "validation has a closure, the training data have none")
+        raise UsageError(
+            "validation is an array, expected (resolved, closure)"
+            if found.closure is None
+            else "validation has a closure, the training data have none"
+        )
     if found.inputs.names != train.inputs.names:
         raise UsageError(
             f"validation has the inputs {', '.join(found.inputs.names) or 'none'}, the training data {', '.join(train.inputs.names) or 'none'}: "

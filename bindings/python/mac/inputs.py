@@ -78,7 +78,9 @@ def run_inputs(inputs: Optional[RunInputs], columns: Optional[int], times: Float
             array = _numbers(name, [value(float(t)) for t in times])  # (times,) or (times, columns)
             array = array.T if array.ndim == 2 else array[None]
             if array.ndim != 2 or array.shape[0] not in (1, count):
-                raise UsageError(f"inputs: the function {name} gave the shape {array.shape[:-1]}, expected a number, or one for each of {count} columns")
+                raise UsageError(
+                    f"inputs: the function {name} gave the shape {array.shape[:-1]}, expected a number, or one for each of {count} columns"
+                )
         else:
             array = _numbers(name, value)
             shapes = [(), (times.size,)] if columns is None else [(), (count,), (count, times.size)]

@@ -142,7 +142,7 @@ class _Landing:
         self._start, self._end, self._dt, self._rhs, self._targets, self._substeps = start, end, dt, rhs, targets, substeps
         slope = np.max(np.abs(end - start), axis=1, initial=0.0) / dt
         size = np.max(np.abs(start), axis=1, initial=0.0) / dt
-        self.tolerance = 1e-9 * slope + 1e-13 * size  # beside the step, and the rounding of its ends
+        self.tolerance = 1e-11 * slope + 1e-14 * size  # beside the step, and the rounding of its ends
 
     def missing(self, rows: NDArray[np.intp], mean: Floats) -> Floats:
         """(rows, components), per time."""
@@ -185,7 +185,7 @@ class _Landing:
             if not on.size:
                 break
             at = self.missing(rows[on], mean[on])
-            step = 1e-6 * (np.abs(mean[on]) + np.max(np.abs(mean[on]), axis=1, keepdims=True) + 1e-300)
+            step = 1e-6 * (np.abs(mean[on]) + left[on, None])
             jacobian = np.empty((on.size, count, count))
             for j in range(count):
                 moved = mean[on].copy()

@@ -71,7 +71,8 @@ std::optional<SystemDescription> stretched(SystemDescription system, std::size_t
     if (lattice.extents.size() != 1 || lattice.sites() != old_sites) return std::nullopt;
     for (std::size_t s = 0; s < old_sites; ++s)
       if (lattice.variables[s] != k * old_sites + s) return std::nullopt;
-    const bool closed = std::ranges::find(system.closure_targets, k * old_sites) != system.closure_targets.end();
+    const bool closed =
+        std::ranges::find(system.closure_targets, k * old_sites) != system.closure_targets.end();
     lattice.extents = {sites};
     lattice.variables.resize(sites);
     for (std::size_t s = 0; s < sites; ++s) {
@@ -91,12 +92,12 @@ std::optional<SystemDescription> stretched(SystemDescription system, std::size_t
 }
 
 /// What the closure was trained for, with so many variables.
-std::shared_ptr<const System> trained_system(const Closure& closure, const Model& model, std::size_t variables) {
+std::shared_ptr<const System> trained_system(const Closure& closure, const Model& model,
+                                             std::size_t variables) {
   const auto text = model.provenance.find("data_experiment");
   if (text == model.provenance.end())
-    throw UsageError(
-        "{}: reads {}, and does not say of which system: give rhs as a mac.System", closure.name(),
-        fmt::join(model.input_names, ", "));
+    throw UsageError("{}: reads {}, and does not say of which system: give rhs as a mac.System",
+                     closure.name(), fmt::join(model.input_names, ", "));
   SystemDescription description;
   description.name = model.system;
   description.resolved_names = model.input_names;
@@ -132,7 +133,8 @@ std::unique_ptr<NetworkRows> NetworkRows::of(const Closure& closure, std::shared
     check_given(closure, {}, given);
     return nullptr;
   }
-  const Model model = model_from(Safetensors::parse(closure.file_bytes().cast<std::string>(), closure.name()));
+  const Model model =
+      model_from(Safetensors::parse(closure.file_bytes().cast<std::string>(), closure.name()));
   check_given(closure, model.inputs.given, given);
   if (!given.names.empty() && static_cast<std::size_t>(given.values.shape(0)) != columns)
     throw UsageError("inputs are those of {} columns, y0 has {}", given.values.shape(0), columns);

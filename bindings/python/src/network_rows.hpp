@@ -25,10 +25,10 @@ class NetworkRows {
                                          const GivenArrays& given);
   virtual ~NetworkRows() = default;
 
-  virtual std::size_t rows() const = 0;                      // of the network for a column
-  virtual std::vector<std::size_t> targets() const = 0;      // the equation of each closure component
-  virtual runtime::CouplingRows coupling_rows() = 0;         // refers to this object
-  virtual void at_closure_step(std::size_t n) = 0;           // whose numbers from outside are read from now on
+  virtual std::size_t rows() const = 0;                  // of the network for a column
+  virtual std::vector<std::size_t> targets() const = 0;  // the equation of each closure component
+  virtual runtime::CouplingRows coupling_rows() = 0;     // refers to this object
+  virtual void at_closure_step(std::size_t n) = 0;       // whose numbers from outside are read from now on
 };
 
 }  // namespace mac::python

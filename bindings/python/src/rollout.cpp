@@ -193,12 +193,12 @@ Result roll_out(const py::object& rhs, const Array& y0, Closure* closure, const 
   runtime::State* state = nullptr;
   if (closure) {
     check_system(*closure, system);
-    rows = NetworkRows::of(*closure, system ? system->system : nullptr, batch.d, batch.columns,
-                           request.given);
+    rows =
+        NetworkRows::of(*closure, system ? system->system : nullptr, batch.d, batch.columns, request.given);
     if (!rows) check_sizes(*closure, batch.d, system);
-    runtime::CouplingOptions options{
-        batch.columns, request.hold ? hold_from(*request.hold) : closure->model().hold(),
-        targets_for(*closure, system, rows.get(), batch.d, request.targets)};
+    runtime::CouplingOptions options{batch.columns,
+                                     request.hold ? hold_from(*request.hold) : closure->model().hold(),
+                                     targets_for(*closure, system, rows.get(), batch.d, request.targets)};
     if (rows) options.rows = rows->coupling_rows();
     coupling.emplace(closure->model(), request.dt, options);
     if (const auto step = closure->model().closure_step())
@@ -221,17 +221,19 @@ Result roll_out(const py::object& rhs, const Array& y0, Closure* closure, const 
 
   const auto columns = static_cast<py::ssize_t>(batch.columns),
              times = static_cast<py::ssize_t>(plan.times());
-  Result result{make_array({columns, times, static_cast<py::ssize_t>(batch.d)}),
-                make_array({columns, times,
-                            static_cast<py::ssize_t>(coupling ? coupling->closure().size() / batch.columns : 0)}),
-                make_array({columns})};
+  Result result{
+      make_array({columns, times, static_cast<py::ssize_t>(batch.d)}),
+      make_array({columns, times,
+                  static_cast<py::ssize_t>(coupling ? coupling->closure().size() / batch.columns : 0)}),
+      make_array({columns})};
   double* const resolved = result.resolved.mutable_data();
   double* const closures = result.closure.mutable_data();
   double* const blow_up_time = result.blow_up_time.mutable_data();
   std::fill_n(blow_up_time, batch.columns, nan);
   std::vector<double> y(y0.data(), y0.data() + y0.size());
   if (system) {
-    Rollout rollout(plan, system_rhs(system->system, batch), coupling ? &*coupling : nullptr, state, rows.get());
+    Rollout rollout(plan, system_rhs(system->system, batch), coupling ? &*coupling : nullptr, state,
+                    rows.get());
     const py::gil_scoped_release release;
     const InterruptScope interrupts;
     rollout.run(y, resolved, closures, blow_up_time, [] { throw_if_interrupted(); });
@@ -253,10 +255,16 @@ void bind_rollout(py::module_& module) {
       "roll_out",
       [](const py::object& rhs, const Array& y0, double start, double dt, std::size_t steps,
          std::size_t every, Closure* closure, std::optional<std::string> hold,
-         std::optional<std::vector<std::size_t>> targets, bool continued, std::vector<std::string> given_names,
-         const Array& given) {
+         std::optional<std::vector<std::size_t>> targets, bool continued,
+         std::vector<std::string> given_names, const Array& given) {
         const Result result = roll_out(rhs, y0, closure,
-                                       {start, dt, steps, every, std::move(hold), std::move(targets), continued,
+                                       {start,
+                                        dt,
+                                        steps,
+                                        every,
+                                        std::move(hold),
+                                        std::move(targets),
+                                        continued,
                                         {std::move(given_names), given}});
         return py::make_tuple(result.resolved, result.closure, result.blow_up_time);
       },

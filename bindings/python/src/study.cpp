@@ -14,8 +14,8 @@
 #include <mac/step_stability.hpp>
 #include <mac/system_parameters.hpp>
 #include <mac/training.hpp>
-#include <set>
 #include <nlohmann/json.hpp>
+#include <set>
 
 #include "closure.hpp"
 #include "data/write_data.hpp"
@@ -292,8 +292,7 @@ py::dict train_network(Experiment experiment, const std::string& model, const st
                        const std::string& path, std::optional<std::uint64_t> seed, bool resume,
                        const std::string& device, int threads, bool quiet, const py::object& rhs,
                        double budget, const py::object& rhs_vjp, const py::object& rhs_jvp) {
-  if (!rhs.is_none())
-    experiment.system = with_python_rhs(experiment.system, {rhs, rhs_vjp, rhs_jvp});
+  if (!rhs.is_none()) experiment.system = with_python_rhs(experiment.system, {rhs, rhs_vjp, rhs_jvp});
   const std::shared_ptr<const System> with_rhs = rhs.is_none() ? nullptr : experiment.system;
   ModelPlan plan = find_model(experiment, model);
   TrainOptions options{threads, quiet, resume, device_from(device)};

@@ -228,10 +228,10 @@ class Surveyor {
                         name(v), variable.low));
       const double size = std::max(std::abs(variable.low), std::abs(variable.high));
       if (size >= largest_state || (size > 0 && size < smallest_state))
-        result_.warnings.push_back(
-            fmt::format("{} reaches {:.3g}: choose units in which it lies between {:g} and {:g}, for rollouts "
-                        "count larger states as blown up, and squares of smaller ones vanish",
-                        name(v), size, smallest_state, largest_state));
+        result_.warnings.push_back(fmt::format(
+            "{} reaches {:.3g}: choose units in which it lies between {:g} and {:g}, for rollouts "
+            "count larger states as blown up, and squares of smaller ones vanish",
+            name(v), size, smallest_state, largest_state));
       for (std::size_t w = 0; w < v; ++w)
         if (equal_[v * d + w] && variable.low < variable.high)
           result_.warnings.push_back(
