@@ -88,7 +88,7 @@ void add_rollout(CLI::App& program) {
     options->rollout.quiet = options->common.quiet;
     options->rollout.validation = validation_trajectories;
     options->request.on_device = options->device == "cuda";
-    const DataFile data = DataFile::open(options->data);
+    const DataFile data = DataFile::open_on_ranks(options->data);
     rollout(options->request, data, options->output, options->rollout);
     if (!ranks().root()) return;
     const Alone rest;

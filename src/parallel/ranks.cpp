@@ -55,4 +55,22 @@ void on_root(const std::function<void()>& work) {
   all.broadcast(failed);
 }
 
+NumberLists numbers_of_root(const std::function<NumberLists()>& work) {
+  Ranks& all = ranks();
+  NumberLists lists;
+  on_root([&] { lists = work(); });
+  if (all.size() == 1) return lists;
+  Bytes count(lists.size());  // as many bytes as there are lists
+  all.broadcast(count);
+  lists.resize(count.size());
+  for (std::vector<double>& list : lists) {
+    Bytes numbers(list.size() * sizeof(double));
+    std::ranges::copy(std::as_bytes(std::span(list)), numbers.begin());
+    all.broadcast(numbers);
+    list.resize(numbers.size() / sizeof(double));
+    std::ranges::copy(numbers, std::as_writable_bytes(std::span(list)).begin());
+  }
+  return lists;
+}
+
 }  // namespace mac

@@ -77,4 +77,8 @@ void wait_for_all_ranks();
 /// Rank 0 alone does it; the others wait. When it throws there, the others throw FailedElsewhere.
 void on_root(const std::function<void()>& work);
 
+/// Lists of numbers that rank 0 works out as on_root() does, and all get: one of them reads a file, not each.
+using NumberLists = std::vector<std::vector<double>>;
+NumberLists numbers_of_root(const std::function<NumberLists()>& work);
+
 }  // namespace mac

@@ -73,7 +73,7 @@ class Study {
     });
     generate_data();
     if (options_.only_data) return {{experiment_, {}}, "", done_, kept_, {}};
-    const DataFile data = DataFile::open(path("data.h5"));
+    const DataFile data = DataFile::open_on_ranks(path("data.h5"));
     if (auto warning = stability_warning(*experiment_.system, experiment_.rollout, data))
       warn(std::move(*warning));
     std::vector<std::string> rollouts;

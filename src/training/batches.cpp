@@ -100,7 +100,8 @@ void TrainingData::read(Window window, SampleShape shape, double* resolved, doub
 }
 
 double Batch::sum(const std::vector<double>& of_samples) const {
-  return share ? share->sum(of_samples) : std::accumulate(of_samples.begin(), of_samples.end(), 0.0);
+  const std::vector<double> all = collect(of_samples, 1);
+  return std::accumulate(all.begin(), all.end(), 0.0);
 }
 
 void make_room(Batch& batch, std::size_t count, SampleShape shape, const TrainingData& data) {
@@ -126,7 +127,8 @@ SampleShape sample_shape(const StagePlan& stage, const TrainingData& data) {
   const std::size_t length = stage.window > 0 ? stage.window : longest;
   if (length > longest)
     throw UsageError("a window of {} times is longer than the {} usable times of the data", length, longest);
-  return {length, closure_loss ? length : 0};
+  const bool draws_sites = closure_loss && stage.optimiser != OptimiserKind::lbfgs;  // its one batch has all
+  return {length, closure_loss ? length : 0, draws_sites ? stage.sites : 0};
 }
 
 std::vector<std::size_t> draw_without_repeats(std::size_t available, std::size_t count,
@@ -199,13 +201,18 @@ void BatchStream::read(std::size_t step, Batch& batch) const {
   const std::vector<Window> windows =
       draw_windows(data_, batch.shape, stage_.batch, seed_, first_step_ + step);
   batch.systems.clear();
-  for (std::size_t i = 0; i < batch.count; ++i) read_sample(data_, windows[sample(i)], i, batch);
+  for (std::size_t i = 0; i < batch.count; ++i) read_sample(data_, windows[batch.sample(i)], i, batch);
   batch.sites.clear();
-  if (stage_.loss != LossKind::closure || stage_.sites == 0 || stage_.sites >= sites_) return;
+  const std::size_t drawn = batch.shape.sites;
+  if (drawn == 0 || drawn >= sites_) return;
   RandomStream random(seed_, Purpose::sites, static_cast<std::uint32_t>(first_step_ + step));
-  for (std::size_t i = 0; i < batch.count; ++i)
-    for (const std::size_t site : draw_without_repeats(sites_, stage_.sites, random))
-      batch.sites.push_back(static_cast<std::uint32_t>(site));
+  for (std::size_t i = 0, sample = 0; i < batch.count;
+       ++sample) {  // those of other ranks' samples are drawn, too
+    const std::vector<std::size_t> sites = draw_without_repeats(sites_, drawn, random);
+    if (batch.sample(i) != sample) continue;
+    batch.sites.insert(batch.sites.end(), sites.begin(), sites.end());
+    ++i;
+  }
 }
 
 void BatchStream::vary(std::size_t step, Batch& batch) const {
@@ -217,7 +224,7 @@ void BatchStream::vary(std::size_t step, Batch& batch) const {
                     closure_stride = batch.shape.closures * data_.closure_size();
   const bool share = batch.resolved.size() > (noisy ? worth_threads_noisy : worth_threads);
   parallel_for(batch.count, share ? threads_ : 1, [&](std::size_t i, std::size_t) {
-    const std::uint32_t stream = sample_stream(first_step_ + step, stage_.batch, sample(i));
+    const std::uint32_t stream = sample_stream(first_step_ + step, stage_.batch, batch.sample(i));
     if (stage_.augmentation) {
       RandomStream random(seed_, Purpose::augmentation, stream);
       augmentation_.apply(augmentation_.draw(random), batch.resolved.data() + i * resolved_stride,

@@ -16,6 +16,7 @@ namespace mac {
 struct SampleShape {
   std::size_t states = 0;
   std::size_t closures = 0;
+  std::size_t sites = 0;  // of a local network, drawn for each sample; 0: all
 };
 
 struct Batch {
@@ -46,6 +47,12 @@ struct Batch {
 
   /// Samples of all ranks.
   std::size_t whole() const { return share ? share->whole() : count; }
+  /// Of all samples, the one that is this rank's i-th.
+  std::size_t sample(std::size_t i) const { return share ? share->samples()[i] : i; }
+  /// Rows (samples, width) of all ranks' samples, in their order.
+  std::vector<double> collect(const std::vector<double>& of_samples, std::size_t width) const {
+    return share ? share->collect(of_samples, width) : of_samples;
+  }
   /// Over the samples of all ranks, in their order.
   double sum(const std::vector<double>& of_samples) const;
 };
@@ -140,8 +147,6 @@ class BatchStream {
  private:
   void read(std::size_t step, Batch& batch) const;
   void vary(std::size_t step, Batch& batch) const;
-  /// Of all samples, the one that is this rank's i-th.
-  std::size_t sample(std::size_t i) const { return current_.share ? current_.share->samples()[i] : i; }
 
   const TrainingData& data_;
   StagePlan stage_;

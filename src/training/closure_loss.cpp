@@ -24,8 +24,8 @@ class ClosureLoss final : public Loss<T> {
         sizes_(context),
         engine_(engine) {}
 
-  BatchForm form_of(std::size_t samples, SampleShape) const override {
-    return {samples, samples, false, context_.inputs.sites()};
+  BatchForm form_of(std::size_t samples, SampleShape shape) const override {
+    return {samples, samples, false, shape.sites > 0 ? shape.sites : map().sites()};
   }
 
   double evaluate(const T* parameters, const Batch& batch, T* gradient) override {

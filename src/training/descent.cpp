@@ -65,7 +65,7 @@ class LbfgsDescent final : public Descent<T> {
   LbfgsDescent(const DescentPlan& plan, const NetworkShape& shape, Loss<T>& loss, std::uint64_t seed,
                const TrainingState<T>& state)
       : batches_(plan.data, plan.context.system, one_step(plan.stage), seed, plan.first_step,
-                 plan.context.threads),
+                 plan.context.threads, 1, plan.share),
         batch_(batches_.at(0)),
         lbfgs_(
             [&loss, this](std::span<const T> weights, std::span<T> gradient) {

@@ -41,9 +41,11 @@ class ScoreLoss final : public Loss<T> {
                   engine.shape().d_in, noise_, d_);
   }
 
-  /// A sample is as many sequences as it has members: every rank does all of them.
-  BatchForm form_of(std::size_t samples, SampleShape) const override {
-    return {samples, samples, false, std::max<std::size_t>(2, members_)};
+  BatchForm form_of(std::size_t samples, SampleShape shape) const override {
+    const std::size_t per_window =
+        (shape.states - steps_) * members_ * std::max(d_, engine_.shape().state_size());
+    return {samples, largest_divisor(samples, group_numbers / (per_window * steps_)),
+            form_ == RolloutForm::autoregressive, members_};
   }
 
   double evaluate(const T* parameters, const Batch& batch, T* gradient) override {
@@ -51,20 +53,33 @@ class ScoreLoss final : public Loss<T> {
       throw UsageError(
           "the losses crps and energy are of one set of the system's parameters, and the data vary them");
     const std::size_t starts = batch.shape.states - steps_;
-    const std::size_t per_window = starts * members_ * std::max(d_, engine_.shape().state_size());
-    const std::size_t group = largest_divisor(batch.count, group_numbers / (per_window * steps_));
-    double loss = 0;
+    const BatchForm form = form_of(batch.whole(), batch.shape);
+    const std::size_t group = batch.count / (form.samples / form.at_once);
+    scores_.resize(batch.count * steps_);
     for (std::size_t first = 0; first < batch.count; first += group) {
       prepare(group, starts);
       draw(batch, first);
       forward(parameters, batch, first);
-      for (std::size_t s = 0; s < steps_; ++s) loss += score(batch, first, s, nullptr);
+      for (std::size_t s = 0; s < steps_; ++s) score(batch, first, s, nullptr);
       if (gradient) backward(parameters, batch, first, gradient);
     }
-    return loss;
+    return sum(batch, form);
   }
 
  private:
+  /// Step by step over the windows that are worked on at a time.
+  double sum(const Batch& batch, const BatchForm& form) const {
+    const std::vector<double> all = batch.collect(scores_, steps_);
+    double loss = 0;
+    for (std::size_t first = 0; first < form.samples; first += form.at_once)
+      for (std::size_t s = 0; s < steps_; ++s) {
+        double of_step = 0;
+        for (std::size_t b = first; b < first + form.at_once; ++b) of_step += all[b * steps_ + s];
+        loss += of_step;
+      }
+    return loss;
+  }
+
   std::size_t windows() const {
     return group_ * members_;
   }  // of the network: member m of window b is b M + m
@@ -87,7 +102,6 @@ class ScoreLoss final : public Loss<T> {
     for (auto* array : {&d_z_, &d_before_}) array->resize(chains * d_);
     for (auto* array : {&before_, &d_previous_}) array->resize(chains * c_);
     e_.resize(windows() * (starts + steps_) * noise_);
-    sums_.resize(group);
   }
 
   /// e (member, state, channel) of the group's windows, a function of the batch's seed and step.
@@ -96,7 +110,8 @@ class ScoreLoss final : public Loss<T> {
     parallel_for(group_, context_.threads, [&](std::size_t b, std::size_t) {
       RedNoise noise(context_.noise, context_.dt, 1);
       for (std::size_t m = 0; m < members_; ++m) {
-        const NoiseStream stream{batch.seed, sample_stream(batch.step, batch.count, first + b),
+        const NoiseStream stream{batch.seed,
+                                 sample_stream(batch.step, batch.whole(), batch.sample(first + b)),
                                  static_cast<std::uint32_t>(m), Purpose::training_noise};
         for (std::size_t t = 0; t < states; ++t) {
           noise.advance(0, stream, t);
@@ -154,14 +169,15 @@ class ScoreLoss final : public Loss<T> {
     }
   }
 
-  /// The part of step s; adds its slopes to those of z_[s + 1] unless they are not wanted.
-  double score(const Batch& batch, std::size_t first, std::size_t s, std::vector<double>* slopes) {
+  /// The scores of step s; adds their slopes to those of z_[s + 1] unless they are not wanted.
+  void score(const Batch& batch, std::size_t first, std::size_t s, std::vector<double>* slopes) {
     const NormaliserView input = normalisers_.input.view();
     const std::size_t states = batch.shape.states;
-    const double share = 1 / static_cast<double>(batch.count * (starts_ - first_start()) * steps_);
+    const double share = 1 / static_cast<double>(batch.whole() * (starts_ - first_start()) * steps_);
     parallel_for(group_, context_.threads, [&](std::size_t b, std::size_t) {
       std::vector<double> x(members_ * d_), slope(x.size()), truth(d_), column(members_);
-      sums_[b] = 0;
+      double& sum = scores_[(first + b) * steps_ + s];
+      sum = 0;
       for (std::size_t t = first_start(); t < starts_; ++t) {
         for (std::size_t v = 0; v < d_; ++v)
           truth[v] = batch.resolved[((first + b) * states + t + s + 1) * d_ + v] * input.factor[v];
@@ -170,17 +186,14 @@ class ScoreLoss final : public Loss<T> {
             x[m * d_ + v] = z_[s + 1][chain(b, m, t) * d_ + v] * input.factor[v];
         std::ranges::fill(slope, 0.0);
         if (kind_ == LossKind::energy)
-          sums_[b] += share * energy_score(x, truth, almost_fair, share, slope.data());
+          sum += share * energy_score(x, truth, almost_fair, share, slope.data());
         else
-          sums_[b] += share * mean_crps(x, truth, share, slope);
+          sum += share * mean_crps(x, truth, share, slope);
         for (std::size_t m = 0; slopes && m < members_; ++m)
           for (std::size_t v = 0; v < d_; ++v)
             (*slopes)[chain(b, m, t) * d_ + v] += slope[m * d_ + v] * input.factor[v];
       }
     });
-    double sum = 0;
-    for (const double part : sums_) sum += part;
-    return sum;
   }
 
   std::size_t chain(std::size_t b, std::size_t m, std::size_t t) const {
@@ -249,7 +262,7 @@ class ScoreLoss final : public Loss<T> {
   std::vector<double> d_z_, d_before_;       // (chains, d)
   std::vector<double> before_, d_previous_;  // (chains, c)
   std::vector<double> e_;                    // (windows, states, noise)
-  std::vector<double> sums_;                 // (group)
+  std::vector<double> scores_;               // (batch, steps): of each window
 };
 
 }  // namespace

@@ -86,8 +86,7 @@ class Trainer {
         threads_(thread_count(options.threads)),
         train_(data.split("train")),
         inputs_(models[0].network->inputs, *experiment.system, train_.input_names()),
-        scales_(fit_scales(train_, *experiment.system, inputs_, plan_.normalisation, plan_.held.target,
-                           usable_times(train_, longest_horizon(plan_), step_size()))),
+        scales_(scales_of_root()),
         context_{*experiment.system,
                  scales_.network,
                  plan_.held,
@@ -113,7 +112,7 @@ class Trainer {
       throw UsageError("{}: has no validation split to select the weights by; say select = \"last\"",
                        data.path());
     validation_.emplace(data.split("validation"));
-    check_finite(*validation_, *experiment.system);
+    on_root([&] { check_finite(*validation_, *experiment.system); });
     if (plan_.select == Selection::rollout) {
       const double horizon = plan_.validation_horizon > 0 ? plan_.validation_horizon : longest_horizon(plan_);
       rollouts_.emplace(*validation_, RolloutValidation::Plan{
@@ -158,6 +157,17 @@ class Trainer {
 
   double step_size() const { return experiment_.data.closure_step(); }
   std::size_t history() const { return static_cast<std::size_t>(std::lround(plan_.history / step_size())); }
+
+  /// A pass over all data, by one rank.
+  FittedScales scales_of_root() const {
+    NumberLists lists = numbers_of_root([&]() -> NumberLists {
+      const auto [network, resolved] =
+          fit_scales(train_, *experiment_.system, inputs_, plan_.normalisation, plan_.held.target,
+                     usable_times(train_, longest_horizon(plan_), step_size()));
+      return {network.input_mean, network.input_scale, network.output_mean, network.output_scale, resolved};
+    });
+    return {{lists[0], lists[1], lists[2], lists[3]}, lists[4]};
+  }
 
   std::string label() const {
     if (runs_.size() == 1) return fmt::format("training {} (seed {})", runs_[0].name(), plan_.seed);

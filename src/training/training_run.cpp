@@ -169,6 +169,17 @@ void TrainingRun<T>::finish(double seconds_per_step) {
   });
 }
 
+/// A pass over all data, by one rank.
+template <class T>
+TrainingRange TrainingRun<T>::range_of_root() const {
+  const NumberLists lists = numbers_of_root([&]() -> NumberLists {
+    const TrainingRange range = fit_training_range(data_.split("train"), inputs_, plan().held.target);
+    return {range.input_low,   range.input_high,    range.output_low,
+            range.output_high, range.input_average, range.input_covariance};
+  });
+  return {lists[0], lists[1], lists[2], lists[3], lists[4], lists[5]};
+}
+
 template <class T>
 Model TrainingRun<T>::trained_model() const {
   const std::vector<T>& weights = plan().select == Selection::last ? current() : state.best;
@@ -178,7 +189,7 @@ Model TrainingRun<T>::trained_model() const {
   model.parameters.assign(weights.begin(), weights.end());
   model.dtype = sizeof(T) == sizeof(double) ? Dtype::f64 : Dtype::f32;
   model.normalisation = normalisation_;
-  model.training_range = fit_training_range(data_.split("train"), inputs_, plan().held.target);
+  model.training_range = range_of_root();
   model.system = experiment_.system->name();
   model.inputs = model_.network->inputs;
   model.input_names = inputs_.feature_names();

@@ -50,6 +50,7 @@ class TrainingRun {
   void write_histories() const;
   std::optional<TrainingResult> finished_model() const;
   Model trained_model() const;
+  TrainingRange range_of_root() const;
   std::string validation_key() const;
   std::map<std::string, std::string> provenance() const;
 

@@ -18,7 +18,24 @@ struct TrainCase {
   const char* name;
   const char* model;     // of [[models]]
   const char* training;  // of [training]
+  std::string study = small_study;
 };
+
+const std::string ring = R"([system]
+name = "lorenz96"
+N = 5
+J = 4
+warmup_steps = 200
+[data]
+dt = 0.005
+stride = 2
+[data.train]
+trajectories = 6
+horizon = 0.3
+[data.validation]
+trajectories = 3
+horizon = 0.3
+)";
 
 const TrainCase train_cases[]{
     {"ClosureOfMamba", "kind = \"mamba\"\nd_state = 2\n", "batch = 40\nwindow = 12\nnoise = 0.01\n"},
@@ -31,11 +48,28 @@ const TrainCase train_cases[]{
      "batch = 64\nwindow = 5\nloss = \"rollout\"\nrollout_form = \"autoregressive\"\nrollout_steps = 3\n"},
     {"RolloutThatCannotBeShared", "kind = \"gru\"\n",
      "batch = 7\nwindow = 5\nloss = \"rollout\"\nrollout_form = \"autoregressive\"\nrollout_steps = 2\n"},
+    {"DataInTheFile", "kind = \"gru\"\n", "batch = 40\nwindow = 5\nnoise = 0.01\nmemory = 0\n"},
+    {"OneBatchOfLbfgs", "kind = \"gru\"\n",
+     "batch = 40\nwindow = 5\noptimiser = \"lbfgs\"\nprecision = \"float64\"\naveraging = 0\n"},
+    // Five sites and three members lie across groups of 4, 8 or 16 sequences; two and four do not.
+    {"ClosureOfSites", "kind = \"mamba\"\nd_state = 2\nlocal = {stencil = [-1, 1], of = \"X\"}\n",
+     "batch = 20\nwindow = 6\nselect = \"loss\"\n", ring},
+    {"ClosureOfSomeSites", "kind = \"gru\"\nlocal = {stencil = [-1, 1], of = \"X\"}\n",
+     "batch = 21\nwindow = 6\nsites = 2\n", ring},
+    {"RolloutOfSites", "kind = \"gru\"\nlocal = {stencil = [-1, 1], of = \"X\"}\n",
+     "batch = 14\nwindow = 6\nloss = \"rollout\"\nrollout_form = \"sequence\"\nrollout_steps = 2\n", ring},
+    {"ScoreInSequence", "kind = \"gru\"\nnoise_channels = 2\nnoise_time = 0.1\n",
+     "batch = 14\nwindow = 6\nloss = \"crps\"\nmembers = 3\nrollout_form = \"sequence\"\nrollout_steps = 2\n",
+     ring},
+    {"ScoreFromItself", "kind = \"gru\"\nnoise_channels = 2\nnoise_time = 0.1\n",
+     "batch = 16\nwindow = 5\nloss = \"energy\"\nmembers = 4\nrollout_form = "
+     "\"autoregressive\"\nrollout_steps = 2\n",
+     ring},
 };
 
 std::string experiment_of(const TrainCase& one,
                           const std::string& steps = "steps = 2\nvalidate_every = 1\n") {
-  return small_study + "[[models]]\nname = \"net\"\nd_model = 3\nblocks = 1\n" + one.model +
+  return one.study + "[[models]]\nname = \"net\"\nd_model = 3\nblocks = 1\n" + one.model +
          "[training]\nrecipe = \"fast\"\n" + steps + one.training;
 }
 
@@ -62,18 +96,20 @@ INSTANTIATE_TEST_SUITE_P(Losses, TrainOverRanks, testing::ValuesIn(train_cases),
                          [](const auto& info) { return info.param.name; });
 
 TEST(BatchShare, GivesEverySampleToOneRankAndEverySlotToOne) {
-  for (const bool chains : {false, true})
+  for (const auto& [chains, sequences] :
+       {std::pair<bool, std::size_t>{false, 1}, {true, 1}, {true, 4}, {false, 5}})
     for (const std::size_t samples : {1, 7, 16, 48, 64, 300, 512})
       for (const std::size_t count : {1, 2, 3, 5, 8, 40}) {
         std::vector<int> seen(samples), slots;
         std::mutex mutex;
         on_ranks(count, [&] {
-          const BatchShare share({samples, samples, chains}, 8, ranks());
+          const BatchShare share({samples, samples, chains, sequences}, 8, ranks());
           const std::lock_guard lock(mutex);
           if (ranks().rank() >= share.parts()) return;
-          for (const std::size_t sample : share.samples()) ++seen[sample];
+          for (const std::size_t sample : share.samples())
+            if (!share.of_whole_batches() || ranks().root()) ++seen[sample];
           if (share.parts() == 1) return;
-          const SlotPlan& plan = share.plan(share.samples().size() * (chains ? 3 : 1));
+          const SlotPlan& plan = share.plan(share.samples().size() * sequences * (chains ? 3 : 1));
           slots.resize(plan.slots);
           for (const std::size_t slot : plan.mine) {
             ++slots[slot];

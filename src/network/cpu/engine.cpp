@@ -105,7 +105,10 @@ class CpuEngine final : public SequenceEngine<T> {
                T* final_state, Tape* tape) override {
     auto* const kept = tape ? &check(*tape, dims) : nullptr;
     take_parameters(parameters);
-    parallel_for(group_count(dims), threads_, [&](std::size_t index, std::size_t thread) {
+    const SlotPlan* const plan = share_ && share_->of_whole_batches() ? share_->plan(dims.batch) : nullptr;
+    const std::vector<std::size_t> mine = plan ? plan->all_groups() : std::vector<std::size_t>();
+    parallel_for(plan ? mine.size() : group_count(dims), threads_, [&](std::size_t i, std::size_t thread) {
+      const std::size_t index = plan ? mine[i] : i;
       Work<T>& work = *work_[thread];
       const Group group = group_at(index, dims);
       load_state(work.state, initial_state, group);
@@ -119,6 +122,9 @@ class CpuEngine final : public SequenceEngine<T> {
       }
       if (final_state) store_state(final_state, work.state, group);
     });
+    if (!plan) return;
+    share_->complete(*plan, y, dims.batch, dims.time * shape_.d_out);
+    if (final_state) share_->complete(*plan, final_state, dims.batch, shape_.state_size());
   }
 
   void backward(const T* parameters, SequenceDims dims, const T* x, const T*, const T* grad_y, Tape& tape,
@@ -142,6 +148,10 @@ class CpuEngine final : public SequenceEngine<T> {
       sum_.resize(layout_.size());
       share_->add_up(*plan, std::span(slots_).first(slots), layout_.size(), sum_.data());
       add(gradients.parameters, sum_.data(), layout_.size());
+      if (!share_->of_whole_batches()) return;
+      if (gradients.x) share_->complete(*plan, gradients.x, dims.batch, dims.time * shape_.d_in);
+      if (gradients.initial_state)
+        share_->complete(*plan, gradients.initial_state, dims.batch, shape_.state_size());
       return;
     }
     for (std::size_t slot = 1; slot < slots; ++slot) add(sum, slots_[slot], layout_.size());
