@@ -21,10 +21,6 @@
 
 namespace mac {
 
-namespace h5 {
-class File;
-}
-
 struct GenerateOptions {
   int threads = 0;  // 0: all cores
   bool quiet = false;
@@ -94,8 +90,6 @@ class DataFile {
  public:
   /// Throws Error naming the file and what is wrong with it.
   static DataFile open(const std::string& path);
-  /// On all ranks (processes of one mpirun): the first one checks the file's bytes, the others take its word.
-  static DataFile open_on_ranks(const std::string& path);
   DataFile(DataFile&&) noexcept;
   ~DataFile();
 
@@ -118,7 +112,6 @@ class DataFile {
  private:
   struct Impl;
   explicit DataFile(std::unique_ptr<Impl> impl);
-  static DataFile from(h5::File file);
   std::unique_ptr<Impl> impl_;
 };
 

@@ -7,6 +7,7 @@
 
 #include "base/standard_streams.hpp"
 #include "cli/commands.hpp"
+#include "data/open_on_ranks.hpp"
 #include "parallel/ranks.hpp"
 
 namespace mac::cli {
@@ -88,7 +89,7 @@ void add_rollout(CLI::App& program) {
     options->rollout.quiet = options->common.quiet;
     options->rollout.validation = validation_trajectories;
     options->request.on_device = options->device == "cuda";
-    const DataFile data = DataFile::open_on_ranks(options->data);
+    const DataFile data = open_on_ranks(options->data);
     rollout(options->request, data, options->output, options->rollout);
     if (!ranks().root()) return;
     const Alone rest;

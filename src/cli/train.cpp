@@ -12,6 +12,7 @@
 
 #include "base/standard_streams.hpp"
 #include "cli/commands.hpp"
+#include "data/open_on_ranks.hpp"
 #include "io/atomic_file.hpp"
 #include "parallel/ranks.hpp"
 
@@ -87,7 +88,7 @@ void train_network(const Experiment& experiment, const ModelPlan& model, const D
 
 void run(const TrainRequest& request) {
   const Experiment experiment = Experiment::read(request.experiment);
-  const DataFile data = DataFile::open_on_ranks(request.data);
+  const DataFile data = open_on_ranks(request.data);
   const std::vector<ModelPlan> models = chosen_models(experiment, request);
   const auto seeds_of = [&](const ModelPlan& model) -> std::vector<std::uint64_t> {
     if (request.seed >= 0) return {static_cast<std::uint64_t>(request.seed)};

@@ -8,7 +8,6 @@
 #include "data/split_group.hpp"
 #include "io/content_hash.hpp"
 #include "io/hdf5.hpp"
-#include "parallel/ranks.hpp"
 
 namespace mac {
 
@@ -100,15 +99,8 @@ DataFile::DataFile(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
 DataFile::DataFile(DataFile&&) noexcept = default;
 DataFile::~DataFile() = default;
 
-DataFile DataFile::open(const std::string& path) { return from(h5::File::open(path)); }
-
-DataFile DataFile::open_on_ranks(const std::string& path) {
-  std::optional<DataFile> data;
-  on_root([&] { data.emplace(open(path)); });
-  return data ? std::move(*data) : from(h5::File::open_checked(path));
-}
-
-DataFile DataFile::from(h5::File file) {
+DataFile DataFile::open(const std::string& path) {
+  h5::File file = h5::File::open(path);
   Experiment experiment = read_provenance(file, "data");
   DataFile data(std::unique_ptr<Impl>(new Impl{std::move(file), std::move(experiment)}));
   for (const std::string& name : data.splits()) data.split(name);  // checks every shape now, not in mid-run

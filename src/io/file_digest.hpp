@@ -18,4 +18,7 @@ void append_digest(const std::filesystem::path& path, const std::string& name);
 /// change since this process looked is not read again.
 bool check_digest(const std::filesystem::path& path);
 
+/// Another process has just opened the file: from now on check_digest() takes its word, until the file changes.
+void trust_file(const std::filesystem::path& path);
+
 }  // namespace mac

@@ -341,12 +341,6 @@ File File::open(const std::string& path) {
   const bool has_digest = check_digest(path);
   if (H5Fis_hdf5(path.c_str()) <= 0) throw Error("{}: is not an HDF5 file", path);
   check_structure(path, has_digest);
-  return open_checked(path);
-}
-
-File File::open_checked(const std::string& path) {
-  const auto turn = take_turn();
-  require_file(path);
   return {checked(H5Fopen(path.c_str(), H5F_ACC_RDONLY, H5P_DEFAULT), H5Fclose, path, "open this HDF5 file"),
           path};
 }

@@ -83,8 +83,6 @@ class File {
   static File create(const std::string& path);   // an empty file, replacing what is there
   static File create(const AtomicFile& target);  // the same at its temporary path; errors name the final one
   static File open(const std::string& path);     // read only; Error if missing, damaged or not HDF5
-  /// The same of a file that another process has opened a moment ago: its bytes are not checked again.
-  static File open_checked(const std::string& path);
 
   /// Of a file that was created: flushes, closes it with all its datasets, and reads it again; Error if not
   /// everything reached the file. The destructor closes without a check.

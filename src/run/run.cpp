@@ -20,6 +20,7 @@
 #include <thread>
 
 #include "base/standard_streams.hpp"
+#include "data/open_on_ranks.hpp"
 #include "experiment/baseline_kinds.hpp"
 #include "io/atomic_file.hpp"
 #include "io/content_hash.hpp"
@@ -73,7 +74,7 @@ class Study {
     });
     generate_data();
     if (options_.only_data) return {{experiment_, {}}, "", done_, kept_, {}};
-    const DataFile data = DataFile::open_on_ranks(path("data.h5"));
+    const DataFile data = open_on_ranks(path("data.h5"));
     if (auto warning = stability_warning(*experiment_.system, experiment_.rollout, data))
       warn(std::move(*warning));
     std::vector<std::string> rollouts;

@@ -2,12 +2,21 @@
 #pragma once
 
 #include <algorithm>
+#include <cstdlib>
 #include <vector>
 
 #include "support/files.hpp"
 #include "support/program.hpp"
 
 namespace mac::test {
+
+/// The program and its mpirun; another MPI's where the environment names them.
+inline std::string from_environment(const char* name, const char* otherwise) {
+  const char* value = std::getenv(name);
+  return value ? value : otherwise;
+}
+inline std::string ranks_program() { return from_environment("MAC_RANKS_PROGRAM", MAC_PROGRAM); }
+inline std::string mpirun() { return from_environment("MAC_MPIRUN", MAC_MPIRUN); }
 
 /// `mpirun -n RANKS mac ARGUMENTS`; `before`: shell commands of every rank, which knows its number as $RANK.
 inline ProgramResult run_ranks(std::size_t ranks, const std::string& arguments,
@@ -16,10 +25,10 @@ inline ProgramResult run_ranks(std::size_t ranks, const std::string& arguments,
       "OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 OMPI_MCA_rmaps_base_oversubscribe=1 "
       "OMPI_MCA_hwloc_base_binding_policy=none OMPI_MCA_mpi_yield_when_idle=1 OMPI_MCA_btl=self,vader "
       "OMPI_MCA_plm_rsh_agent=/bin/true OMP_NUM_THREADS=1";
-  const std::string program = before.empty() ? std::string(MAC_PROGRAM) + " " + arguments
+  const std::string program = before.empty() ? ranks_program() + " " + arguments
                                              : "sh -c 'RANK=${OMPI_COMM_WORLD_RANK:-$PMI_RANK}; " + before +
-                                                   "; exec " + MAC_PROGRAM + " " + arguments + "'";
-  return run_command(settings + " " + MAC_MPIRUN + " -n " + std::to_string(ranks) + " " + program +
+                                                   "; exec " + ranks_program() + " " + arguments + "'";
+  return run_command(settings + " " + mpirun() + " -n " + std::to_string(ranks) + " " + program +
                      " 2>&1 < /dev/null");
 }
 

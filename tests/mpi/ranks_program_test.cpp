@@ -80,6 +80,12 @@ TEST(MpiProgram, AMistakeIsSaidOnceWithItsExitCode) {
   EXPECT_EQ(result.output.find("mac: "), result.output.rfind("mac: ")) << result.output;
 }
 
+TEST(MpiProgram, SaysWhichMpiItHas) {
+  const std::string version = run_command(ranks_program() + " --version").output;
+  EXPECT_NE(version.find(mpirun().find("mpich") != std::string::npos ? "MPICH" : "MPI"), std::string::npos)
+      << version;
+}
+
 TEST(MpiProgram, WhatOneProcessCanDoIsDoneOnce) {
   const ProgramResult result = run_ranks(2, "info --settings");
   EXPECT_EQ(result.exit_code, 0);
