@@ -33,6 +33,9 @@ struct QuantityStatistics {
   std::vector<double> density, true_density;  // (statistics_bins), integrals 1
 };
 
+/// What the variables of a ring are called together: "X" of X1, X2, ...
+std::string variable_family(const std::string& name);
+
 /// A function of the lag or of the frequency, means over the resolved variables.
 struct Spectrum {
   std::vector<double> at, values, true_values;

@@ -5,8 +5,8 @@
 //   blow_ups, median_trajectory, outside_training_range.{share,true_share,variables.VAR}, series;
 //   models.NAME.SPLIT.by_parameter.NAME.{training: [a, b], groups: [{value,outside,trajectories,blow_ups,mean,std}]};
 //   models.NAME.SPLIT.statistics.{from,trajectories,quantities.NAME.{...},neighbours,autocorrelation,power};
-//   models.NAME.SPLIT.verification.{members,trajectories,correlation,time,crps,climatology,persistence,error,spread,
-//   ranks,reliability.{forecasts,observed}};
+//   models.NAME.SPLIT.verification.{members,trajectories,lost_members,correlation,time,crps,climatology,persistence,
+//   error,spread,lost,ranks,reliability.{forecasts,observed}};
 //   models.NAME.validation_check.{horizon,validation_error,test_error};
 //   verdict.{measure, models.NAME.{sentence, warnings, comparisons}}: derived from the rest, not read back;
 //   experiment: the text of the experiment file.
@@ -139,6 +139,7 @@ Json to_json(const Verification& of) {
   };
   return {{"members", of.members},
           {"trajectories", of.trajectories},
+          {"lost_members", of.lost_members},
           {"correlation", number(of.correlation, 4)},
           {"time", numbers(of.time)},
           {"crps", four(of.crps)},
@@ -146,6 +147,7 @@ Json to_json(const Verification& of) {
           {"persistence", four(of.persistence)},
           {"error", four(of.error)},
           {"spread", four(of.spread)},
+          {"lost", four(of.lost)},
           {"ranks", four(of.ranks)},
           {"reliability", {{"forecasts", four(of.forecasts)}, {"observed", four(of.observed)}}}};
 }

@@ -177,6 +177,11 @@ Verification read_verification(const Node& node) {
   };
   of.crps = series("crps"), of.climatology = series("climatology"), of.persistence = series("persistence");
   of.error = series("error"), of.spread = series("spread");
+  if (node.has("lost")) {
+    of.lost = series("lost"), of.lost_members = node.at("lost_members").count();
+  } else {  // of an earlier version, which left trajectories out that lost a member
+    of.lost.resize(of.time.size());
+  }
   of.ranks = node.at("ranks").numbers();
   if (of.ranks.size() != of.members + 1) node.at("ranks").fail("one number more than there are members");
   const auto bins = [&](const char* key, std::array<double, reliability_bins>& to) {

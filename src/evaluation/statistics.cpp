@@ -237,12 +237,6 @@ void append(std::optional<QuantityStatistics> one, std::vector<QuantityStatistic
   if (one) to.push_back(std::move(*one));
 }
 
-/// "X" of X1, X2, ...
-std::string family(const std::string& name) {
-  const std::size_t end = name.find_last_not_of("0123456789");
-  return end == std::string::npos ? name : name.substr(0, end + 1);
-}
-
 bool is_ring(const System& system) {
   for (const Symmetry& symmetry : system.symmetries())
     if (symmetry.kind == Symmetry::Kind::cyclic_shift) return true;
@@ -250,6 +244,11 @@ bool is_ring(const System& system) {
 }
 
 }  // namespace
+
+std::string variable_family(const std::string& name) {
+  const std::size_t end = name.find_last_not_of("0123456789");
+  return end == std::string::npos ? name : name.substr(0, end + 1);
+}
 
 struct StatisticsCollector::Impl {
   std::vector<std::string> resolved_names, closure_names;
@@ -272,7 +271,7 @@ struct StatisticsCollector::Impl {
                       std::vector<QuantityStatistics>& to) const {
     const std::size_t width = names.size();
     if (ring) {
-      append(compare({family(names.front()), of.model, of.truth}), to);
+      append(compare({variable_family(names.front()), of.model, of.truth}), to);
       return;
     }
     for (std::size_t v = 0; v < width; ++v) {

@@ -356,15 +356,15 @@ Table statistics_table(const Evaluation& evaluation, const std::string& split) {
 Table verification_table(const Evaluation& evaluation, const std::string& split) {
   Table table{"",
               {"model", "t", "CRPS", "skill over climatology", "over persistence", "error of the mean",
-               "spread / error", "outside of all members", "spread-error correlation"},
+               "spread / error", "lost members", "outside of all members", "spread-error correlation"},
               {}};
   for (const ModelMetrics* model : models_with(evaluation, split)) {
     const auto& of = model->splits.at(split).verification;
     if (!of) continue;
     table.title = fmt::format(
         "Ensemble forecasts, split {}: errors and scores in standard deviations of the truth; beyond all "
-        "members lie "
-        "2 of (members + 1) truths if the ensemble is right",
+        "members lie 2 of (members + 1) truths if the ensemble is right; lost members (blow-ups) count as far "
+        "from the truth as its range allows",
         split);
     for (std::size_t half = 5; half-- > 0;) {
       const std::size_t k = of->at(of->time.back() / static_cast<double>(1u << half));
@@ -376,7 +376,7 @@ Table verification_table(const Evaluation& evaluation, const std::string& split)
           {whole ? fmt::format("{}, {} members", model->model, of->members) : "",
            fmt::format("{:g}", of->time[k]), significant(of->crps[k]), skill(of->crps[k], of->climatology[k]),
            skill(of->crps[k], of->persistence[k]), significant(of->error[k]),
-           fmt::format("{:.2f}", of->spread[k] / of->error[k]),
+           fmt::format("{:.2f}", of->spread[k] / of->error[k]), fmt::format("{:.2g} %", 100 * of->lost[k]),
            whole ? fmt::format("{:.3g} % ({:.3g} %)", 100 * (of->ranks.front() + of->ranks.back()),
                                200 / static_cast<double>(of->members + 1))
                  : "",

@@ -213,15 +213,24 @@ std::string climate_sentence(const std::string& model, const Statistics& statist
       model, q.name, q.hellinger.value, q.hellinger.floor);
 }
 
+/// Whether the statistics call a closure so, or those of a ring together. A closure's distribution may be another
+/// although the states stay where they should: noise that averages out, means over steps instead of instants.
+bool is_closure(const System& system, const std::string& quantity) {
+  const std::vector<std::string>& names = system.closure_names();
+  return std::ranges::any_of(names, [&](const std::string& name) {
+    return name == quantity || variable_family(name) == quantity;
+  });
+}
+
 /// Where the model's climate is not the truth's: far above what two halves of the truth differ by. Of several
 /// quantities the worst is named.
-void warn_of_climate(const ModelMetrics& model, std::vector<std::string>& warnings) {
+void warn_of_climate(const ModelMetrics& model, const System& system, std::vector<std::string>& warnings) {
   constexpr double far = 0.05, times_floor = 3;
   for (const auto& [split, metrics] : model.splits) {
     const QuantityStatistics* worst = nullptr;
     if (!metrics.statistics) continue;
     for (const QuantityStatistics& q : metrics.statistics->quantities)
-      if (q.hellinger.value > std::max(far, times_floor * q.hellinger.floor) &&
+      if (!is_closure(system, q.name) && q.hellinger.value > std::max(far, times_floor * q.hellinger.floor) &&
           (!worst || q.hellinger.value > worst->hellinger.value))
         worst = &q;
     if (!worst) continue;
@@ -276,7 +285,7 @@ std::vector<Verdict> verdicts(const Evaluation& evaluation) {
     warn_of_parting(model, verdict.warnings);
     warn_of_outside(model, system, verdict.warnings);
     warn_of_parameters(model, verdict.warnings);
-    warn_of_climate(model, verdict.warnings);
+    warn_of_climate(model, system, verdict.warnings);
     result.push_back(std::move(verdict));
   }
   return result;

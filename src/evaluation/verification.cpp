@@ -34,6 +34,10 @@ class Climate {
   }
 
   double std() const { return std_; }
+  /// The end of the range that is farther from y.
+  double farthest_from(double y) const {
+    return y - sorted_.front() > sorted_.back() - y ? sorted_.front() : sorted_.back();
+  }
   double event() const {
     return sorted_[static_cast<std::size_t>(event_quantile * static_cast<double>(sorted_.size() - 1))];
   }
@@ -70,7 +74,7 @@ struct VerificationCollector::Impl {
       sums.members = split.members.count;
       sums.ranks.resize(sums.members + 1);
       for (const std::size_t t : leads(split)) sums.time.push_back(split.time[t] - split.time.front());
-      for (auto* series : {&sums.crps, &sums.climatology, &sums.persistence, &sums.error, &sums.spread})
+      for (auto* series : {&sums.crps, &sums.climatology, &sums.persistence, &sums.error, &sums.spread, &sums.lost})
         series->resize(sums.time.size());
     }
     if (sums.members != split.members.count || sums.time.size() != leads(split).size())
@@ -85,29 +89,40 @@ struct VerificationCollector::Impl {
     return chosen;
   }
 
-  /// Lead time k of one variable: members, truth and the truth at the start, in physical units.
-  void count_values(std::size_t k, std::vector<double>& members, double truth, double first,
-                    const Climate& climate) {
-    const double scale = 1 / climate.std(), n = static_cast<double>(members.size());
-    const double mean = std::accumulate(members.begin(), members.end(), 0.0) / n;
+  /// Lead time k of one variable: members that are left, the last values of those that are lost, truth and the truth
+  /// at the start, in physical units.
+  void count_values(std::size_t k, const std::vector<double>& members, const std::vector<double>& lost,
+                    double truth, double first, const Climate& climate) {
+    const double scale = 1 / climate.std(), left = static_cast<double>(members.size());
+    const double mean = std::accumulate(members.begin(), members.end(), 0.0) / left;
     double variance = 0, above = 0, rank = 0;
     for (const double member : members) {
-      variance += (member - mean) * (member - mean) / (n - 1);
+      if (members.size() > 1) variance += (member - mean) * (member - mean) / (left - 1);
       above += member > climate.event();
       rank += member < truth;
     }
-    const double error = (mean - truth) * scale;
-    sums.crps[k] += crps(members, truth, 0) * scale;
+    double score = 0, square = 0;  // sums over all members
+    if (left > 0) score = left * crps(members, truth, 0), square = left * (mean - truth) * (mean - truth);
+    const double far = climate.farthest_from(truth);
+    for (const double last : lost) {
+      const double distance = std::max(std::abs(far - truth), std::abs(last - truth));
+      score += distance, square += distance * distance;
+      above += far > climate.event();
+      rank += far < truth;
+    }
+    const double n = static_cast<double>(sums.members);
+    sums.crps[k] += score / n * scale;
     sums.climatology[k] += climate.crps(truth) * scale;
     sums.persistence[k] += std::abs(first - truth) * scale;
-    sums.error[k] += error * error;
-    sums.spread[k] += variance * scale * scale * (n + 1) / n;
+    sums.error[k] += square / n * scale * scale;
+    sums.spread[k] += left > 0 ? variance * scale * scale * (left + 1) / left : 0;
+    sums.lost[k] += static_cast<double>(lost.size()) / n;
     sums.ranks[static_cast<std::size_t>(rank)] += 1;
     const auto bin =
         static_cast<std::size_t>(std::lround(above / n * static_cast<double>(reliability_bins - 1)));
     sums.forecasts[bin] += 1;
     events[bin] += truth > climate.event();
-    correlation.add(std::sqrt(variance) * scale, std::abs(error));
+    if (lost.empty()) correlation.add(std::sqrt(variance) * scale, std::abs(mean - truth) * scale);
   }
 };
 
@@ -122,9 +137,11 @@ void VerificationCollector::add(const RolloutSplit& split) {
   const std::size_t times = split.time.size(), n = split.trajectories(), count = split.members.count,
                     d = split.resolved.size() / (n * times);
   const std::vector<std::size_t> leads = Impl::leads(split);
-  std::vector<char> lost(n);
+  // A run's values are known up to its blow-up: how many saved times that are.
+  std::vector<std::size_t> known(n * count, times);
   for (std::size_t run = 0; run < n * count; ++run)
-    if (!std::isnan(split.members.blow_up_time[run])) lost[run / count] = 1;
+    for (std::size_t t = times; t-- > 0 && std::isnan(split.members.resolved[(run * times + t) * d]);)
+      known[run] = t;
   for (std::size_t v = 0; v < d; ++v) {
     std::vector<double> values;
     for (std::size_t at = v; at < split.true_resolved.size(); at += d)
@@ -132,26 +149,32 @@ void VerificationCollector::add(const RolloutSplit& split) {
     if (values.size() < 2) continue;
     const Climate climate(std::move(values));
     if (!(climate.std() > 0)) continue;  // a variable that a symmetry keeps at zero
-    std::vector<double> members(count);
+    std::vector<double> members, lost;
     for (std::size_t i = 0; i < n; ++i) {
-      if (lost[i]) continue;
       const auto truth = [&](std::size_t t) { return split.true_resolved[(i * times + t) * d + v]; };
       of.count += 1;
       for (std::size_t k = 0; k < leads.size(); ++k) {
-        for (std::size_t m = 0; m < count; ++m)
-          members[m] = split.members.resolved[((i * count + m) * times + leads[k]) * d + v];
-        of.count_values(k, members, truth(leads[k]), truth(0), climate);
+        members.clear(), lost.clear();
+        for (std::size_t run = i * count; run < (i + 1) * count; ++run) {
+          const auto value = [&](std::size_t t) { return split.members.resolved[(run * times + t) * d + v]; };
+          if (leads[k] < known[run])
+            members.push_back(value(leads[k]));
+          else
+            lost.push_back(known[run] > 0 ? value(known[run] - 1) : truth(leads[k]));
+        }
+        of.count_values(k, members, lost, truth(leads[k]), truth(0), climate);
       }
     }
   }
-  of.sums.trajectories += n - static_cast<std::size_t>(std::ranges::count(lost, 1));
+  of.sums.trajectories += n;
+  for (const std::size_t times_known : known) of.sums.lost_members += times_known < times;
 }
 
 std::optional<Verification> VerificationCollector::finish() const {
   const Impl& of = *impl_;
   if (of.count == 0) return std::nullopt;
   Verification result = of.sums;
-  for (auto* series : {&result.crps, &result.climatology, &result.persistence})
+  for (auto* series : {&result.crps, &result.climatology, &result.persistence, &result.lost})
     for (double& value : *series) value /= of.count;
   for (auto* series : {&result.error, &result.spread})
     for (double& value : *series) value = std::sqrt(value / of.count);

@@ -127,6 +127,15 @@ TEST(Statistics, OfAModelThatLeavesTheAttractorAreAWarning) {
   EXPECT_NE(warnings(0.6)[0].find("mac: leaves the attractor"), std::string::npos) << warnings(0.6)[0];
 }
 
+TEST(Statistics, OfAClosureAloneAreNoWarning) {
+  RolloutFile rollout = rollout_of("mac", 0, 1);
+  for (double& value : rollout.splits[0].closure) value *= 0.5;
+  const Evaluation evaluation = evaluate({rollout});
+  ASSERT_EQ(statistics_of(evaluation).quantities[1].name, "U");
+  EXPECT_GT(statistics_of(evaluation).quantities[1].hellinger.value, 0.2);
+  EXPECT_TRUE(verdicts(evaluation).at(0).warnings.empty());
+}
+
 TEST(Statistics, FromATimeBeyondTheRunsAreRefused) {
   RolloutFile rollout = rollout_of("mac", 0, 1);
   StatisticsCollector collector(rollout.experiment, true, 100.0);

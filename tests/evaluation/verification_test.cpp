@@ -1,6 +1,7 @@
 // Ensembles whose scores are known: members and truth drawn from normal distributions.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <mac/random.hpp>
 #include <mac/verification.hpp>
@@ -77,14 +78,59 @@ TEST(Verification, OfATooNarrowEnsembleSaysSo) {
   EXPECT_GT(of.crps[3], verified(normal_forecasts(0.5, 1)).crps[3]);
 }
 
-TEST(Verification, LeavesOutTrajectoriesThatLostAMember) {
+/// Member m of trajectory i is lost from time t on.
+void lose(RolloutSplit& split, std::size_t i, std::size_t m, std::size_t t) {
+  split.members.blow_up_time[i * members + m] = split.time[t];
+  const auto run = split.members.resolved.begin() + static_cast<std::ptrdiff_t>((i * members + m) * times * d);
+  std::fill(run + static_cast<std::ptrdiff_t>(t * d), run + static_cast<std::ptrdiff_t>(times * d), nan);
+}
+
+TEST(Verification, CountsLostMembersAndTheirTrajectories) {
   RolloutSplit split = normal_forecasts(0.5, 1);
-  split.members.blow_up_time[3 * members + 2] = 1.0;
-  for (std::size_t k = times * d / 2; k < times * d; ++k)
-    split.members.resolved[(3 * members + 2) * times * d + k] = nan;
+  for (std::size_t i = 0; i < trajectories; i += 4) lose(split, i, 2, 6);
   const Verification of = verified(split);
-  EXPECT_EQ(of.trajectories, trajectories - 1);
-  EXPECT_TRUE(std::isfinite(of.crps.back()));
+  EXPECT_EQ(of.trajectories, trajectories);
+  EXPECT_EQ(of.lost_members, trajectories / 4);
+  EXPECT_EQ(of.lost[4], 0);  // the lead times are those of the indices 1, 2, ...
+  EXPECT_DOUBLE_EQ(of.lost[5], 0.25 / members);
+  EXPECT_DOUBLE_EQ(of.lost.back(), 0.25 / members);
+  EXPECT_NEAR(std::accumulate(of.ranks.begin(), of.ranks.end(), 0.0), 1, 1e-12);
+}
+
+TEST(Verification, OfAnEnsembleThatIsLostIsTheFarthestValueOfTheTruth) {
+  RolloutSplit split = normal_forecasts(0.5, 1);
+  for (std::size_t m = 0; m < members; ++m)
+    for (std::size_t i = 0; i < trajectories; ++i) lose(split, i, m, 1);
+  const Verification of = verified(split);
+  // The truth lies within some three standard deviations, so that one of its ends is between three and six off. The
+  // members' last values are nearer.
+  EXPECT_GT(of.crps.back(), 3);
+  EXPECT_LT(of.crps.back(), 6);
+  EXPECT_GT(of.error.back(), of.crps.back()) << "a root mean square is above the mean";
+  EXPECT_EQ(of.spread.back(), 0);
+  EXPECT_EQ(of.lost.back(), 1);
+}
+
+TEST(Verification, DoesNotRewardBlowingUp) {
+  // Of ensembles that are right, too narrow, too wide or far off; some of their members stand still from a time on, or
+  // are lost there: what is known of them is the same.
+  RandomStream random(5, Purpose::noise, 0);
+  for (const double scale : {1.0, 0.1, 5.0, 1000.0})
+    for (int trial = 0; trial < 5; ++trial) {
+      RolloutSplit still = normal_forecasts(0.5, scale), lost = still;
+      for (std::size_t run = 0; run < trajectories * members; ++run) {
+        if (random.uniform() < 0.7) continue;
+        const std::size_t t = 1 + static_cast<std::size_t>(random.uniform() * (times - 1));
+        double* const values = still.members.resolved.data() + run * times * d;
+        for (std::size_t k = t * d; k < times * d; ++k) values[k] = values[(t - 1) * d + k % d];
+        lose(lost, run / members, run % members, t);
+      }
+      const Verification a = verified(still), b = verified(lost);
+      for (std::size_t k = 0; k < a.time.size(); ++k) {
+        EXPECT_GE(b.crps[k], a.crps[k] * (1 - 1e-12)) << scale << ", lead time " << k;
+        EXPECT_GE(b.error[k], a.error[k] * (1 - 1e-12)) << scale << ", lead time " << k;
+      }
+    }
 }
 
 TEST(Verification, FindsThatSpreadPredictsError) {
