@@ -88,6 +88,9 @@ class ClosureModel {
     return start(split, first, count);
   }
 
+  /// The same computed in float64, which tells runs apart that lie side by side; null: it is so already, or cannot.
+  virtual std::unique_ptr<ClosureModel> in_float64() const { return nullptr; }
+
   /// A model that rolls a whole group out by itself, on a device, says how many trajectories of that many
   /// times it takes at once.
   virtual std::optional<std::size_t> rolls_at_once(std::size_t /*times*/) const { return std::nullopt; }
@@ -125,6 +128,7 @@ struct RolloutOptions {
   std::size_t members = 1;      // runs from each state; of the split statistics one
   std::uint64_t seed = 0;       // of a stochastic model's noise
   bool noise = true;            // false: a stochastic model runs without
+  std::size_t lyapunov = 5;     // the first so many of the split statistics, for its Lyapunov exponents
   std::size_t validation = 0;   // the first so many of the split validation, for the file's validation_error
   std::optional<ResolvedRange> parameter_range = std::nullopt;  // the model's; default: that of the data
 };
@@ -145,6 +149,8 @@ struct MemberRuns : MemberArrays {
 /// end. Wall times, if asked for, go to a file beside it, ROLLOUT.times.json. From a blow-up on, that trajectory is NaN; the others go on.
 /// The truth stays in the data file, to which the rollout file refers by its path, relative to its own
 /// folder, and the hash of its content; with self_contained it is copied as true_resolved and true_closure.
+/// The split statistics has the largest Lyapunov exponents of its first runs: of the coupled model, lyapunov, and of the
+/// full one where it can be run, true_lyapunov.
 /// Of several members, these are the means, lost with the first that blows up; /SPLIT/members has each.
 void rollout(const ClosureModel& model, const DataFile& data, const std::string& path,
              const RolloutOptions& options);
@@ -169,7 +175,8 @@ struct RolloutSplit {
   std::vector<double> memory;                   // (n_traj, memory_size) after the last time
   std::optional<std::size_t> memory_size;       // none: cannot be continued
   MemberRuns members;
-  std::vector<double> seconds_per_step;  // (n_time), of the first group; empty: not recorded
+  std::vector<double> seconds_per_step;         // (n_time), of the first group; empty: not recorded
+  std::vector<double> lyapunov, true_lyapunov;  // of the first runs, NaN: none; empty: not worked out
   std::size_t trajectories() const { return labels.size(); }
 };
 
@@ -190,7 +197,7 @@ struct RolloutFile {
   static RolloutFile open(const std::string& path, const std::string& data = {});
 };
 
-/// The same rollouts without a file; options.from does not apply.
+/// The same rollouts without a file and without Lyapunov exponents; options.from does not apply.
 RolloutFile rollout_in_memory(const ClosureModel& model, const DataFile& data, const RolloutOptions& options);
 
 }  // namespace mac

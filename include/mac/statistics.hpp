@@ -41,12 +41,19 @@ struct Spectrum {
   std::vector<double> at, values, true_values;
 };
 
+/// How fast nearby runs part: means over runs, and their standard errors (NaN: of one run).
+struct LyapunovExponent {
+  double mean = 0, error = 0;
+  std::size_t runs = 0;
+};
+
 struct Statistics {
   double from = 0;               // times before are left out
   std::size_t trajectories = 0;  // that count, over all files
   std::vector<QuantityStatistics> quantities;
-  std::optional<Distance> neighbours;  // Hellinger, of pairs of neighbours on a ring
-  Spectrum autocorrelation;            // about the mean of each trajectory; at: lags
+  std::optional<Distance> neighbours;                       // Hellinger, of pairs of neighbours on a ring
+  Spectrum autocorrelation;                                 // about the mean of each trajectory; at: lags
+  std::optional<LyapunovExponent> lyapunov, true_lyapunov;  // where the rollout found them
   Spectrum power;  // of Hann windows that overlap by half; at: frequencies, cycles a unit of time
 };
 

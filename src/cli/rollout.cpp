@@ -69,6 +69,11 @@ void add_rollout(CLI::App& program) {
   command->add_option("--seed", options->rollout.seed, "Seed of a stochastic model's noise (default: 0)")
       ->type_name("NUMBER");
   command->add_flag("--no-noise{false}", options->rollout.noise, "Run a stochastic model without its noise");
+  command
+      ->add_option("--lyapunov", options->rollout.lyapunov,
+                   "Runs of the split statistics whose Lyapunov exponents are worked out (default: 5)")
+      ->check(CLI::Range(0, 1000000))
+      ->type_name("NUMBER");
   command->add_flag("--time-steps", options->rollout.time_steps,
                     "Record the wall time of every step in the file");
   add_precision(*command, options->precision);

@@ -5,6 +5,7 @@
 #include <mac/error.hpp>
 #include <mac/progress.hpp>
 
+#include "data/growth_rate.hpp"
 #include "parallel/ranks_in_order.hpp"
 #include "parallel/thread_count.hpp"
 
@@ -78,50 +79,6 @@ std::vector<double> sample_times(const DiagnosePlan& plan, std::size_t samples) 
   return time;
 }
 
-double distance(std::span<const double> a, std::span<const double> b) {
-  double sum = 0;
-  for (std::size_t i = 0; i < a.size(); ++i) sum += (a[i] - b[i]) * (a[i] - b[i]);
-  return std::sqrt(sum);
-}
-
-/// a + (b - a) length / |b - a|
-void at_distance(std::span<const double> a, std::span<const double> b, double length, std::span<double> out) {
-  const double factor = length / distance(a, b);
-  for (std::size_t i = 0; i < a.size(); ++i) out[i] = a[i] + factor * (b[i] - a[i]);
-}
-
-/// Mean logarithmic growth per time of a small difference from the solver's trajectory.
-double growth_rate(const DiagnosePlan& plan, std::size_t index, FullSolver& solver) {
-  const std::size_t steps = steps_of(plan), size = plan.system->full_size();
-  const std::size_t interval = std::clamp<std::size_t>(steps / 100, 1, 10), aligned = steps / 5;
-  // Far above rounding, far below where growth stops being linear.
-  const double apart = 1e-8 * std::max(1.0, distance(solver.state(), std::vector<double>(size)));
-
-  // Two sampled states differ in a direction that keeps what every state keeps (a vanishing mean, say).
-  const auto condition = plan.system->initial_condition(nullptr);
-  RandomStream random(plan.seed, Purpose::diagnosis, static_cast<std::uint32_t>(index));
-  std::vector<double> one(size), other(size), shifted(size);
-  condition->sample(0, random, one);
-  condition->sample(0, random, other);
-  at_distance(one, other, apart, other);
-  for (std::size_t i = 0; i < size; ++i) shifted[i] = solver.state()[i] + (other[i] - one[i]);
-
-  const auto neighbour = plan.system->make_solver(plan.dt);
-  neighbour->start(shifted);
-  double growth = 0;
-  std::size_t counted = 0;
-  for (std::size_t step = interval; step <= steps; step += interval) {
-    for (std::size_t i = 0; i < interval; ++i) solver.step(), neighbour->step();
-    const double now = distance(solver.state(), neighbour->state());
-    check_finite(plan, index, step, now);
-    if (step > aligned) growth += std::log(now / apart), counted += interval;
-    at_distance(solver.state(), neighbour->state(), apart, shifted);
-    neighbour->start(shifted);
-    throw_if_interrupted();
-  }
-  return growth / (static_cast<double>(counted) * plan.dt);
-}
-
 /// Runs the solver from `start` with dt 2^doublings, ..., dt, ..., dt/8 over coarse_steps of the coarsest.
 Convergence compare_levels(const DiagnosePlan& plan, const std::vector<double>& start, int doublings,
                            std::size_t coarse_steps) {
@@ -184,9 +141,13 @@ DiagnosePlan DiagnosePlan::of(const Experiment& experiment, const std::string& n
 
 LyapunovEstimate lyapunov_exponent(const DiagnosePlan& plan) {
   LyapunovEstimate result;
-  const auto rates = for_each_trajectory(
-      plan, "Lyapunov exponent",
-      [&](std::size_t index, FullSolver& solver) { return std::vector{growth_rate(plan, index, solver)}; });
+  const auto rates =
+      for_each_trajectory(plan, "Lyapunov exponent", [&](std::size_t index, FullSolver& solver) {
+        const RandomStream direction(plan.seed, Purpose::diagnosis, static_cast<std::uint32_t>(index));
+        const double rate = growth_rate(*plan.system, solver, plan.dt, steps_of(plan), direction);
+        check_finite(plan, index, steps_of(plan), rate);
+        return std::vector{rate};
+      });
   for (const auto& rate : rates) result.by_trajectory.push_back(rate[0]);
   const auto n = static_cast<double>(plan.trajectories);
   result.time = n * plan.horizon * 4 / 5;

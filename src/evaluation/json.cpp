@@ -4,7 +4,8 @@
 //   models.NAME.SPLIT.cumulative_l2.{mean,std,seeds}, correlation.{mean,seeds,centred_mean,centred_seeds},
 //   blow_ups, median_trajectory, outside_training_range.{share,true_share,variables.VAR}, series;
 //   models.NAME.SPLIT.by_parameter.NAME.{training: [a, b], groups: [{value,outside,trajectories,blow_ups,mean,std}]};
-//   models.NAME.SPLIT.statistics.{from,trajectories,quantities.NAME.{...},neighbours,autocorrelation,power};
+//   models.NAME.SPLIT.statistics.{from,trajectories,quantities.NAME.{...},neighbours,
+//   lyapunov.{mean,error,runs},true_lyapunov,autocorrelation,power};
 //   models.NAME.SPLIT.verification.{members,trajectories,lost_members,correlation,time,crps,climatology,persistence,
 //   error,spread,lost,ranks,reliability.{forecasts,observed}};
 //   models.NAME.validation_check.{horizon,validation_error,test_error};
@@ -126,6 +127,12 @@ Json to_json(const Statistics& statistics) {
                  {"trajectories", statistics.trajectories},
                  {"quantities", std::move(quantities)}};
   if (statistics.neighbours) result["neighbours"] = to_json(*statistics.neighbours);
+  const auto put = [&](const char* key, const std::optional<LyapunovExponent>& exponent) {
+    if (exponent)
+      result[key] = {
+          {"mean", number(exponent->mean)}, {"error", number(exponent->error)}, {"runs", exponent->runs}};
+  };
+  put("lyapunov", statistics.lyapunov), put("true_lyapunov", statistics.true_lyapunov);
   result["autocorrelation"] = to_json(statistics.autocorrelation, "lag");
   result["power"] = to_json(statistics.power, "frequency");
   return result;

@@ -159,6 +159,12 @@ Statistics read_statistics(const Node& node) {
     statistics.quantities.push_back(std::move(q));
   }
   if (node.has("neighbours")) statistics.neighbours = read_distance(node.at("neighbours"));
+  const auto read = [&](const char* key) -> std::optional<LyapunovExponent> {
+    if (!node.has(key)) return std::nullopt;
+    const Node of = node.at(key);
+    return LyapunovExponent{of.at("mean").number(), of.at("error").number(), of.at("runs").count()};
+  };
+  statistics.lyapunov = read("lyapunov"), statistics.true_lyapunov = read("true_lyapunov");
   statistics.autocorrelation = read_spectrum(node.at("autocorrelation"), "lag");
   statistics.power = read_spectrum(node.at("power"), "frequency");
   return statistics;

@@ -7,6 +7,7 @@
 #include <numbers>
 #include <numeric>
 
+#include "evaluation/mean_std.hpp"
 #include "systems/real_fft.hpp"
 
 namespace mac {
@@ -237,6 +238,16 @@ void append(std::optional<QuantityStatistics> one, std::vector<QuantityStatistic
   if (one) to.push_back(std::move(*one));
 }
 
+std::optional<LyapunovExponent> exponent_of(const std::vector<double>& runs) {
+  std::vector<double> known;
+  for (const double rate : runs)
+    if (std::isfinite(rate)) known.push_back(rate);
+  if (known.empty()) return std::nullopt;
+  const auto n = static_cast<double>(known.size());
+  const auto [mean, std, seeds] = mean_std(known);
+  return LyapunovExponent{mean, known.size() > 1 ? std / std::sqrt(n - 1) : std::nan(""), known.size()};
+}
+
 bool is_ring(const System& system) {
   for (const Symmetry& symmetry : system.symmetries())
     if (symmetry.kind == Symmetry::Kind::cyclic_shift) return true;
@@ -256,6 +267,7 @@ struct StatisticsCollector::Impl {
   std::optional<double> wanted_from;
   double from = 0, step = 0;
   Trajectories resolved, closure;
+  std::vector<double> lyapunov, true_lyapunov;
 
   bool has_truth = false;  // from the first file: all have the same
 
@@ -349,6 +361,8 @@ void StatisticsCollector::add(const RolloutSplit& split) {
             Impl::part(several ? members.closure : split.closure, run, times, first, c));
     }
   }
+  of.lyapunov.insert(of.lyapunov.end(), split.lyapunov.begin(), split.lyapunov.end());
+  if (!of.has_truth) of.true_lyapunov = split.true_lyapunov;
   of.has_truth = true;
 }
 
@@ -364,6 +378,7 @@ std::optional<Statistics> StatisticsCollector::finish() const {
   if (of.ring && width > 1) result.neighbours = compare_neighbours(of.resolved, width);
   result.autocorrelation = autocorrelation(of.resolved, width, of.step);
   result.power = power(of.resolved, width, of.step);
+  result.lyapunov = exponent_of(of.lyapunov), result.true_lyapunov = exponent_of(of.true_lyapunov);
   return result;
 }
 

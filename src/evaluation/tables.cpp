@@ -4,6 +4,7 @@
 #include <cmath>
 #include <iomanip>
 #include <mac/evaluation.hpp>
+#include <numbers>
 #include <sstream>
 
 #include "evaluation/escape.hpp"
@@ -352,6 +353,29 @@ Table statistics_table(const Evaluation& evaluation, const std::string& split) {
   return table;
 }
 
+/// Of models whose rollouts have them; the truth's is the same for all.
+Table exponent_table(const Evaluation& evaluation, const std::string& split) {
+  Table table{
+      fmt::format("Largest Lyapunov exponent, split {}, per unit of time, ± standard error over the runs",
+                  split),
+      {"model", "exponent", "time to double", "runs"},
+      {}};
+  const auto add = [&](const std::string& name, const std::optional<LyapunovExponent>& of) {
+    if (!of) return;
+    const std::string error = std::isfinite(of->error) ? fmt::format(" ± {}", significant(of->error)) : "";
+    table.rows.push_back({name, significant(of->mean) + error,
+                          of->mean > 0 ? significant(std::numbers::ln2 / of->mean) : "-",
+                          fmt::format("{}", of->runs)});
+  };
+  for (const ModelMetrics* model : models_with(evaluation, split)) {
+    const auto& statistics = model->splits.at(split).statistics;
+    if (!statistics) continue;
+    if (table.rows.empty()) add("truth", statistics->true_lyapunov);
+    add(model->model, statistics->lyapunov);
+  }
+  return table;
+}
+
 /// Five lead times, each half of the next.
 Table verification_table(const Evaluation& evaluation, const std::string& split) {
   Table table{"",
@@ -363,7 +387,8 @@ Table verification_table(const Evaluation& evaluation, const std::string& split)
     if (!of) continue;
     table.title = fmt::format(
         "Ensemble forecasts, split {}: errors and scores in standard deviations of the truth; beyond all "
-        "members lie 2 of (members + 1) truths if the ensemble is right; lost members (blow-ups) count as far "
+        "members lie 2 of (members + 1) truths if the ensemble is right; lost members (blow-ups) count as "
+        "far "
         "from the truth as its range allows",
         split);
     for (std::size_t half = 5; half-- > 0;) {
@@ -440,8 +465,8 @@ std::vector<Table> tables(const Evaluation& evaluation) {
       result.push_back(parameter_table(evaluation, split, parameter));
   }
   for (const std::string split : {"train", "validation", "test", "ood", statistics_split})
-    if (Table table = statistics_table(evaluation, split); !table.rows.empty())
-      result.push_back(std::move(table));
+    for (Table table : {statistics_table(evaluation, split), exponent_table(evaluation, split)})
+      if (!table.rows.empty()) result.push_back(std::move(table));
   return result;
 }
 

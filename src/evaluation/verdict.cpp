@@ -217,9 +217,8 @@ std::string climate_sentence(const std::string& model, const Statistics& statist
 /// although the states stay where they should: noise that averages out, means over steps instead of instants.
 bool is_closure(const System& system, const std::string& quantity) {
   const std::vector<std::string>& names = system.closure_names();
-  return std::ranges::any_of(names, [&](const std::string& name) {
-    return name == quantity || variable_family(name) == quantity;
-  });
+  return std::ranges::any_of(
+      names, [&](const std::string& name) { return name == quantity || variable_family(name) == quantity; });
 }
 
 /// Where the model's climate is not the truth's: far above what two halves of the truth differ by. Of several

@@ -74,7 +74,8 @@ struct VerificationCollector::Impl {
       sums.members = split.members.count;
       sums.ranks.resize(sums.members + 1);
       for (const std::size_t t : leads(split)) sums.time.push_back(split.time[t] - split.time.front());
-      for (auto* series : {&sums.crps, &sums.climatology, &sums.persistence, &sums.error, &sums.spread, &sums.lost})
+      for (auto* series :
+           {&sums.crps, &sums.climatology, &sums.persistence, &sums.error, &sums.spread, &sums.lost})
         series->resize(sums.time.size());
     }
     if (sums.members != split.members.count || sums.time.size() != leads(split).size())

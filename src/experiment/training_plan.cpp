@@ -286,6 +286,7 @@ bool is_file_name(const std::string& name) {
 std::string read_file(const ConfigTable& table) {
   for (const char* key : {"kind", "training"})
     if (table.has(key)) table.fail(key, "a model with a file is trained already: its file says the rest");
+  table.integer_or("members", 1, 1, 1000);  // for mac run, instead of that of [rollout]
   return model_path(table, "file", {".safetensors", ".h5"});
 }
 

@@ -63,9 +63,12 @@ std::string data_section(const Experiment& data) {
 }
 
 std::string recipe_section(const Model& model) {
-  std::string text =
-      fmt::format("## Recipe\n\n`{}`, {} steps, seed {}", markdown(model.recipe),
-                  markdown(value_of(model, "steps", "?")), markdown(value_of(model, "seed", "?")));
+  const std::string networks = value_of(model, "ensemble_of", "");
+  std::string text = fmt::format(
+      "## Recipe\n\n`{}`, {} steps, {}", markdown(model.recipe), markdown(value_of(model, "steps", "?")),
+      networks.empty() ? "seed " + markdown(value_of(model, "seed", "?"))
+                       : fmt::format("networks of {} seeds whose closures are averaged: {}",
+                                     model.shape.members, markdown(networks)));
   if (const std::string best = value_of(model, "best_step", ""); !best.empty())
     text += fmt::format("; the weights of step {}, chosen on validation data", markdown(best));
   text += ".\n\n";
@@ -145,6 +148,23 @@ class ErrorTables {
   std::optional<std::size_t> seed_;
 };
 
+/// What the spread of the runs says of their error, of every model of the metrics that has members.
+std::string spread_section(const Evaluation& evaluation) {
+  std::string text;
+  for (const ModelMetrics& model : evaluation.models)
+    for (const char* split : {"test", "ood"}) {
+      const auto found = model.splits.find(split);
+      if (found == model.splits.end() || !found->second.verification) continue;
+      const Verification& of = *found->second.verification;
+      text += fmt::format("| {} | {} | {} | {:.2f} | {:.2f} |\n", markdown(model.model), split, of.members,
+                          of.correlation, of.spread_error_ratio(of.time.back()));
+    }
+  if (text.empty()) return text;
+  return "**Spread of the members and error of their mean**\n\n"
+         "| model | data | members | correlation | spread / error |\n|---|---|---|---|---|\n" +
+         text + "\n";
+}
+
 std::string limits_section(const Model& model, const std::optional<Experiment>& data) {
   std::string text = "## Limits\n\n";
   if (model.closure_step)
@@ -191,6 +211,7 @@ std::string model_card(const Model& model, const std::string& file, const Evalua
       "## Errors\n\nFree rollouts on data the training has not seen, mean ± standard deviation over "
       "trajectories; in brackets the standard deviation between seeds.\n\n";
   text += ErrorTables(model, evaluation, *metrics).text();
+  if (model.shape.members > 1 || model.noise.channels > 0) text += spread_section(evaluation);
   text += limits_section(model, data);
   text += fmt::format(
       "## Use\n\n    mac rollout zoo/{} --data data.h5 -o rollout.h5\n\n"

@@ -121,7 +121,8 @@ template <class T>
 class NetworkClosure final : public ClosureModel {
  public:
   NetworkClosure(const Model& model, std::string name, HeldClosure held, std::shared_ptr<const System> system)
-      : name_(std::move(name)),
+      : model_(model),
+        name_(std::move(name)),
         held_(held),
         inputs_(model.inputs),
         system_(std::move(system)),
@@ -137,6 +138,10 @@ class NetworkClosure final : public ClosureModel {
 
   std::string name() const override { return name_; }
   HeldClosure held() const override { return held_; }
+  std::unique_ptr<ClosureModel> in_float64() const override {
+    if (std::is_same_v<T, double>) return nullptr;
+    return std::make_unique<NetworkClosure<double>>(model_, name_, held_, system_);
+  }
   std::optional<Precision> precision() const override { return precision_of<T>; }
   std::size_t most_members() const override {
     return noise_.channels > 0 ? most_stochastic_members : std::max<std::size_t>(1, apart_.size());
@@ -164,6 +169,7 @@ class NetworkClosure final : public ClosureModel {
     return map;
   }
 
+  Model model_;
   std::string name_;
   HeldClosure held_;
   NetworkInputs inputs_;

@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <array>
 #include <chrono>
 #include <cmath>
 #include <limits>
@@ -8,14 +9,16 @@
 #include <mac/step_stability.hpp>
 #include <optional>
 
-#include "coupling/coupled_columns.hpp"
+#include "data/growth_rate.hpp"
 #include "data/provenance.hpp"
 #include "data/relative_l2.hpp"
 #include "io/hdf5_output.hpp"
 #include "io/input_file.hpp"
 #include "parallel/ranks_in_order.hpp"
 #include "parallel/thread_count.hpp"
+#include "rollout/lyapunov.hpp"
 #include "rollout/rollout_file.hpp"
+#include "rollout/running_group.hpp"
 
 namespace mac {
 
@@ -42,19 +45,6 @@ struct SplitTask {
   MemberPlan member = {};                 // what they have in common
 };
 
-/// A step in substeps or by ETDRK4.
-void advance_columns(CoupledColumns& columns, ClosureGroup& group, const GroupStep& step, double* y) {
-  auto* const stages = dynamic_cast<PredictsStages*>(&group);
-  if (step.held.hold == Hold::stage && stages)  // the first stage is the prediction at y itself
-    columns.step_by_stages(
-        [&](double fraction, const double* at) {
-          return fraction == 0 ? step.closure : stages->predict_stage(at);
-        },
-        y);
-  else
-    columns.step(step.closure, step.previous, y);
-}
-
 /// The rollout of the paper's sec_framework: predict C_n from y_n, advance eq. (3), eq_rom2, by one step,
 /// repeat.
 GroupResult roll_group(ClosureGroup& group, const GroupTask& task, GroupStart start, Progress& progress) {
@@ -65,21 +55,15 @@ GroupResult roll_group(ClosureGroup& group, const GroupTask& task, GroupStart st
                   std::move(start.blow_up_time),
                   {},
                   std::vector<double>(times)};
-  std::vector<double> y = std::move(start.y);
-  std::vector<double> closure = continued ? std::move(start.closure) : std::vector<double>(count * c);
-  std::vector<double> previous = continued ? std::move(start.previous) : std::vector<double>(count * c);
-  if (continued) group.restore_memory(start.memory.data());
-  std::optional<CoupledColumns> columns;
-  if (!dt.is_one_rk4_step() && !dynamic_cast<const HasIntegrator*>(&group))
-    columns.emplace(system, dt, held, count, systems);
+  const std::vector<double> truth = std::move(start.truth);
+  RunningGroup running(group, task, std::move(start));
 
   for (std::size_t n = 0; n < times; ++n) {
     const auto began = std::chrono::steady_clock::now();
     const std::size_t step = first_in_data + n;
-    if (n > 0 || !continued) group.predict(step, y.data(), closure.data());
+    running.predict(step);
     for (std::size_t i = 0; i < count; ++i) {
-      double* state = y.data() + i * d;
-      double* now = closure.data() + i * c;
+      double *state = running.state(i), *now = running.closure_of(i);
       if (std::isnan(out.blow_up_time[i]) && (!sound(state, d) || !sound(now, c)))
         out.blow_up_time[i] = time[n];
       if (!std::isnan(out.blow_up_time[i])) {  // the results stay NaN, the group's arithmetic finite
@@ -91,17 +75,11 @@ GroupResult roll_group(ClosureGroup& group, const GroupTask& task, GroupStart st
       std::copy_n(now, c, out.closure.data() + (i * times + n) * c);
     }
     if (n + 1 < times) {
-      const GroupStep now{system, dt, held, count, closure.data(), step > 0 ? previous.data() : nullptr,
-                          systems};
-      if (columns)
-        advance_columns(*columns, group, now, y.data());
-      else
-        group.advance(step, now, y.data());
+      running.advance(step);
       if (n + 1 <= history)  // still reading the true past
         for (std::size_t i = 0; i < count; ++i)
-          std::copy_n(start.truth.data() + (i * (history + 1) + n + 1) * d, d, y.data() + i * d);
+          std::copy_n(truth.data() + (i * (history + 1) + n + 1) * d, d, running.state(i));
     }
-    std::swap(closure, previous);
     out.seconds_per_step[n] = std::chrono::duration<double>(std::chrono::steady_clock::now() - began).count();
     progress.advance(count);
     if (n % 64 == 0) throw_if_interrupted();
@@ -231,6 +209,58 @@ void roll_split(const ClosureModel& model, const System& system, const SplitTask
         take(first, count, result);
         if (counts_all) progress.advance(count * task.members * task.time.size());
       });
+}
+
+/// Of the first trajectories of a split; what travels from rank to rank.
+struct Rates {
+  std::vector<double> model, truth;
+};
+std::array<std::vector<double>*, 2> arrays(Rates& rates) { return {&rates.model, &rates.truth}; }
+
+bool has_full_model(const System& system) { return system.is_known() && system.name() != "recorded"; }
+
+/// From trajectory i of the split on.
+double true_exponent(const DataPlan& data, const SplitPlan& split, const System& system, std::size_t i,
+                     std::size_t steps) {
+  const auto index = static_cast<std::uint32_t>(i);
+  const auto initial = system.initial_condition(split.initial_table ? &*split.initial_table : nullptr);
+  const auto solver = system.make_solver(data.dt);
+  RandomStream random(data.seed, split.purpose, index);
+  start_trajectory(system, *initial, i, random, *solver);
+  return growth_rate(system, *solver, data.dt, steps, RandomStream(data.seed, Purpose::diagnosis, index));
+}
+
+/// Largest Lyapunov exponents of the coupled model and, where it can be run, of the full one: nothing of a model whose
+/// memory cannot be taken up, or that runs on a device. take(i, rates) gets every trajectory, in order, on rank 0.
+template <class Take>
+void find_exponents(const ClosureModel& given, const Experiment& experiment, const SplitTask& task,
+                    std::size_t runs, int threads, const Take& take) {
+  const std::unique_ptr<ClosureModel> precise = given.in_float64();
+  const ClosureModel& model = precise ? *precise : given;
+  const auto& systems = task.split.systems();
+  const auto plan = std::ranges::find(experiment.data.splits, task.split.name(), &SplitPlan::name);
+  const std::size_t steps = (task.time.size() - 1) * experiment.data.stride;  // of the full model
+  ranks_in_order(
+      runs, threads,
+      [&](std::size_t, std::size_t i) {
+        const System& system = systems.empty() ? *experiment.system : *systems[i];
+        const GroupTask work{*experiment.system,
+                             model.held(),
+                             task.dt,
+                             task.time,
+                             task.first_in_data,
+                             0,
+                             task.earlier != nullptr,
+                             1,
+                             systems.empty() ? std::span(systems) : std::span(systems).subspan(i, 1)};
+        const auto one = model.start_member(task.split, i, 1, task.member),
+                   other = model.start_member(task.split, i, 1, task.member);
+        Rates rates{parting_rates(*one, *other, work, start_group(task, i, 1, 0), i), {}};
+        if (has_full_model(system))
+          rates.truth.push_back(true_exponent(experiment.data, *plan, system, i, steps));
+        return rates;
+      },
+      [&](std::size_t i, const Rates& rates) { take(i, rates); });
 }
 
 /// Of the noise that a rollout is made with: none of a deterministic model, or without noise.
@@ -452,6 +482,18 @@ void rollout(const ClosureModel& model, const DataFile& data, const std::string&
                    writer->write(task.split, first, count, result);
                  });
       if (writer) times[task.split.name()] = writer->seconds_per_step();
+      const std::size_t runs =
+          task.split.name() == "statistics" ? std::min(options.lyapunov, task.trajectories) : 0;
+      if (runs == 0 || model.rolls_at_once(task.time.size()) ||
+          !model.start_member(task.split, 0, 1, task.member)->memory_size())
+        continue;
+      Rates exponents;
+      find_exponents(model, data.experiment(), task, runs, thread_count(options.threads),
+                     [&](std::size_t, const Rates& rates) {
+                       exponents.model.push_back(rates.model.front());
+                       exponents.truth.insert(exponents.truth.end(), rates.truth.begin(), rates.truth.end());
+                     });
+      if (writer) writer->write_exponents(exponents.model, exponents.truth);
     }
   }
   std::optional<ValidationError> validation;

@@ -50,7 +50,9 @@ RolloutSplitWriter::RolloutSplitWriter(h5::File& file, const DataSplit& split, c
                                        std::size_t trajectories, std::size_t members,
                                        const std::vector<double>& time, std::size_t first_in_data,
                                        std::optional<std::size_t> memory_size, const RolloutOptions& options)
-    : times_(time.size()),
+    : file_(file),
+      split_(split.name()),
+      times_(time.size()),
       first_in_data_(first_in_data),
       d_(system.resolved_size()),
       c_(system.closure_size()),
@@ -112,6 +114,14 @@ void RolloutSplitWriter::write(const DataSplit& split, std::size_t first, std::s
     const Truth truth = read_truth(split, i, first_in_data_, times_);
     true_resolved_->write({i, 0, 0}, {1, times_, d_}, truth.resolved.data());
     true_closure_->write({i, 0, 0}, {1, times_, c_}, truth.closure.data());
+  }
+}
+
+void RolloutSplitWriter::write_exponents(const std::vector<double>& model, const std::vector<double>& truth) {
+  for (const auto& [name, values] : {std::pair{"lyapunov", &model}, std::pair{"true_lyapunov", &truth}}) {
+    if (values->empty()) continue;
+    file_.create_dataset(in_split(split_, name), {values->size()})
+        .write({0}, {values->size()}, values->data());
   }
 }
 
@@ -319,6 +329,14 @@ RolloutSplit RolloutReader::read(const std::string& name, std::size_t first, std
     split.parameters = open_series(file_, name, "parameters", {n, p}).read_all();
     keep(split.parameters, p);
   }
+  for (const auto& [key, values] :
+       {std::pair{"lyapunov", &split.lyapunov}, std::pair{"true_lyapunov", &split.true_lyapunov}})
+    if (const std::string exponents = in_split(name, key); file_.has(exponents)) {
+      if (const auto dims = file_.dataset(exponents).dims(); dims.size() != 1 || dims[0] > n)
+        throw Error("{}: {} has shape ({}), expected at most one number for each of {} trajectories", path(),
+                    exponents, fmt::join(dims, ", "), n);
+      *values = file_.dataset(exponents).read_all();
+    }
   split.seconds_per_step = seconds_per_step(name);
   if (!split.seconds_per_step.empty() && split.seconds_per_step.size() != times)
     throw Error("{}: /{}/seconds_per_step has not one number a time", path(), name);

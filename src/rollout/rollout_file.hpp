@@ -7,6 +7,7 @@
 //   /parameter_range (2, p)  likewise of the parameters that vary, where some do
 //   /SPLIT/parameters (n_traj, p)  those of each trajectory
 //   /SPLIT                first_in_data: the data's saved time with which the rollout begins
+//   /SPLIT/lyapunov, true_lyapunov  of the split's first trajectories
 //   /SPLIT/members        of an ensemble: count; resolved, closure, blow_up_time, memory of each run, one after
 //                         the other in rows (trajectory, member)
 #pragma once
@@ -30,10 +31,14 @@ class RolloutSplitWriter {
 
   /// Trajectories first, first+1, ...
   void write(const DataSplit& split, std::size_t first, std::size_t count, const GroupResult& result);
+  /// Of the split's first trajectories; `truth` may be empty.
+  void write_exponents(const std::vector<double>& model, const std::vector<double>& truth);
   /// Of the first group.
   const std::vector<double>& seconds_per_step() const { return seconds_per_step_; }
 
  private:
+  h5::File& file_;
+  std::string split_;
   std::size_t times_, first_in_data_, d_, c_, members_;
   std::optional<std::size_t> memory_size_;
   h5::Dataset resolved_, closure_, blow_up_time_;

@@ -42,6 +42,7 @@ struct Job {
   std::string canonical;  // its entry of [[models]]
   std::string file;       // models/...
   std::string rollout;    // rollouts/...
+  std::size_t members;    // runs from each state
 };
 
 /// "AMD EPYC 9654 96-Core Processor, 2 threads": what wall times were measured on. With a device, networks
@@ -88,14 +89,14 @@ class Study {
       for (const Job& job : together) {
         ModelRequest request{path(job.file), job.plan.name, {}, {}};
         request.allow_other_parameters = options_.allow_other_parameters;
-        roll_out(job.rollout, request, content(job.file), data);
+        roll_out(job.rollout, request, content(job.file), data, job.members);
         rollouts.push_back(job.rollout);
       }
     }
     const HeldClosure held = coupling();
-    roll_out("rollouts/markov.h5", {"markov", {}, {}, {}}, "markov", data);
+    roll_out("rollouts/markov.h5", {"markov", {}, {}, {}}, "markov", data, 1);
     roll_out("rollouts/exact.h5", {"exact", {}, held.hold, held.target},
-             fmt::format("exact {} {}", to_string(held.hold), to_string(held.target)), data);
+             fmt::format("exact {} {}", to_string(held.hold), to_string(held.target)), data, 1);
     rollouts.insert(rollouts.end(), {"rollouts/markov.h5", "rollouts/exact.h5"});
     Evaluation evaluation = evaluate_rollouts(rollouts);
     if (options_.report) write_report();
@@ -274,6 +275,10 @@ class Study {
       const ModelPlan& model = experiment_.models[i];
       std::vector<std::uint64_t> seeds = options_.seeds;
       if (seeds.empty() || !model.network) seeds = {model.network ? model.network->training.seed : 0};
+      std::size_t members = experiment_.rollout.members;
+      if (model.file)
+        members = static_cast<std::size_t>(
+            tables[i].integer_or("members", static_cast<std::int64_t>(members), 1, 1000));
       std::vector<Job> of_model;
       for (const std::uint64_t seed : seeds) {
         ModelPlan plan = model;
@@ -283,7 +288,7 @@ class Study {
         if (plan.network && !plan.network->training.init_file.empty())
           settings += hash_file(plan.network->training.init_file);
         of_model.push_back({plan, settings + tables[i].canonical(), "models/" + file,
-                            fmt::format("rollouts/{}.h5", fs::path(file).stem().string())});
+                            fmt::format("rollouts/{}.h5", fs::path(file).stem().string()), members});
       }
       if (options_.device == Device::cuda)
         jobs.push_back(std::move(of_model));
@@ -399,8 +404,7 @@ class Study {
   }
 
   void roll_out(const std::string& output, const ModelRequest& request, const std::string& model,
-                const DataFile& data) {
-    const std::size_t members = experiment_.rollout.members;
+                const DataFile& data, std::size_t members) {
     std::vector<std::string> inputs{content("data.h5"), model};
     if (members > 1) inputs.push_back(fmt::format("{} members", members));
     stage("rollout", output, inputs, [&] {

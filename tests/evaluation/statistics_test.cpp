@@ -118,6 +118,26 @@ TEST(Statistics, ComeBackFromTheirFile) {
   EXPECT_EQ(metrics_text(read_metrics(folder.file("metrics.json"))), metrics_text(evaluation));
 }
 
+TEST(Statistics, HaveMeanLyapunovExponentsAndTheirStandardErrors) {
+  const test::ScratchFolder folder;
+  RolloutFile one = rollout_of("mac", 0, 1), other = one;
+  other.path = "other.h5";
+  one.splits[0].lyapunov = {1.0, 2.0}, other.splits[0].lyapunov = {3.0, nan};  // NaN: blew up
+  one.splits[0].true_lyapunov = other.splits[0].true_lyapunov = {1.5};
+  const Evaluation evaluation = evaluate({one, other});
+  const Statistics& statistics = statistics_of(evaluation);
+  EXPECT_DOUBLE_EQ(statistics.lyapunov.value().mean, 2);
+  EXPECT_DOUBLE_EQ(statistics.lyapunov->error, 1 / std::sqrt(3.0));
+  EXPECT_EQ(statistics.lyapunov->runs, 3u);
+  EXPECT_DOUBLE_EQ(statistics.true_lyapunov.value().mean, 1.5);
+  EXPECT_TRUE(std::isnan(statistics.true_lyapunov->error));
+  test::write_bytes(folder.file("metrics.json"), metrics_text(evaluation));
+  EXPECT_EQ(metrics_text(read_metrics(folder.file("metrics.json"))), metrics_text(evaluation));
+  EXPECT_EQ(tables(evaluation).back().rows,
+            (std::vector<std::vector<std::string>>{{"truth", "1.500", "0.4621", "1"},
+                                                   {"mac", "2.000 ± 0.5774", "0.3466", "3"}}));
+}
+
 TEST(Statistics, OfAModelThatLeavesTheAttractorAreAWarning) {
   const auto warnings = [](double std) {
     return verdicts(evaluate({rollout_of("mac", 0, std)})).at(0).warnings;

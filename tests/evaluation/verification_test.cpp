@@ -81,7 +81,8 @@ TEST(Verification, OfATooNarrowEnsembleSaysSo) {
 /// Member m of trajectory i is lost from time t on.
 void lose(RolloutSplit& split, std::size_t i, std::size_t m, std::size_t t) {
   split.members.blow_up_time[i * members + m] = split.time[t];
-  const auto run = split.members.resolved.begin() + static_cast<std::ptrdiff_t>((i * members + m) * times * d);
+  const auto run =
+      split.members.resolved.begin() + static_cast<std::ptrdiff_t>((i * members + m) * times * d);
   std::fill(run + static_cast<std::ptrdiff_t>(t * d), run + static_cast<std::ptrdiff_t>(times * d), nan);
 }
 

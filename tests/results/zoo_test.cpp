@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include <filesystem>
+#include <mac/ensemble.hpp>
 #include <mac/error.hpp>
 #include <mac/report.hpp>
 #include <mac/safetensors.hpp>
@@ -34,10 +35,12 @@ TEST(ZooModels, CarryChecksumsThatFit) {
 
 TEST(ZooExperiments, TestTheirModelsAsTheStudiesDoOnOtherData) {
   const fs::path folder = MAC_EXPERIMENTS;
-  for (const std::string recipe : {"", "paper"})
+  for (const std::string recipe : {"", "paper", "ensemble"})
     for (const std::string system : {"burgers", "kdv", "power_grid", "lorenz96"}) {
       const std::string file = (fs::path(recipe) / (system + ".toml")).string();
-      const Experiment study = Experiment::read((folder / file).string());
+      const bool ensemble = recipe == "ensemble";  // of our recipe; there is none of lorenz96
+      if (ensemble && system == "lorenz96") continue;
+      const Experiment study = Experiment::read((folder / (ensemble ? system + ".toml" : file)).string());
       const Experiment zoo = Experiment::read((folder / "zoo" / file).string());
       EXPECT_EQ(zoo.system->name(), study.system->name());
       EXPECT_NE(zoo.data.seed, study.data.seed) << file;
@@ -54,7 +57,8 @@ TEST(ZooExperiments, TestTheirModelsAsTheStudiesDoOnOtherData) {
         EXPECT_EQ(to_string(zoo.evaluation.intervals[i]), to_string(study.evaluation.intervals[i])) << file;
       for (const ModelPlan& model : zoo.models) {
         ASSERT_TRUE(model.file) << file;
-        const std::string expected = system + "-" + model.name + (recipe.empty() ? "" : "-paper");
+        const std::string name = ensemble ? "mac" : model.name;
+        const std::string expected = system + "-" + name + (recipe.empty() ? "" : "-" + recipe);
         EXPECT_EQ(fs::path(*model.file).stem(), expected);
         EXPECT_EQ(fs::weakly_canonical(*model.file).parent_path(), fs::path(MAC_SOURCE_FOLDER) / "zoo");
       }
@@ -95,6 +99,18 @@ TEST_F(TinyZoo, WritesACardFromTheModelAndItsMetrics) {
 
   network.provenance["name"] = "lstm";
   EXPECT_THROW(model_card(network, "burgers-lstm.safetensors", metrics), UsageError);
+}
+
+TEST_F(TinyZoo, WritesTheCardOfAnEnsembleWithItsSpread) {
+  const Model ensemble =
+      make_ensemble({load_model(model("mac-seed0")), load_model(model("mac-seed1"))}, {"zero", "one"});
+  Evaluation metrics = read_metrics(folder_.file("burgers.json"));
+  Verification& of = metrics.models[0].splits.at("ood").verification.emplace();
+  of.members = 2, of.correlation = 0.75, of.time = {1}, of.spread = {0.3}, of.error = {0.2};
+  const std::string card = model_card(ensemble, "burgers-mac-ensemble.safetensors", metrics);
+  for (const char* part : {"# burgers-mac-ensemble\n", "2 × mamba", "networks of 2 seeds", "zero one",
+                           "| mac | ood | 2 | 0.75 | 1.50 |"})
+    EXPECT_NE(card.find(part), std::string::npos) << part << "\n" << card;
 }
 
 TEST_F(TinyZoo, ComparesStoredMetricsByTheProgram) {
@@ -181,6 +197,35 @@ TEST_F(Repository, WritesTheResultsAndKnowsWhenTheyAreStale) {
   EXPECT_EQ(script("results --check").exit_code, 0);
   test::write_bytes(file("results/text/cost.md"), "## Cost\n\nNone.\n");
   EXPECT_EQ(script("results --check").exit_code, 1);
+}
+
+TEST_F(Repository, TakesEnsemblesIntoTheZoo) {
+  const Model ensemble = make_ensemble({load_model(model("mac-seed0")), load_model(model("mac-seed1"))},
+                                       {model("mac-seed0"), model("mac-seed1")});
+  save_model(ensemble, file("zoo/burgers-mac-ensemble.safetensors"));
+  fs::create_directories(file("experiments/zoo/ensemble"));
+  fs::create_directories(file("results/ensemble"));
+  std::string study = test::read_bytes(file("experiments/zoo/burgers.toml"));
+  const std::size_t models = study.find("[[models]]"), evaluation = study.find("[evaluation]");
+  const std::string entry = "file = \"../../../zoo/burgers-mac-ensemble.safetensors\"\n";
+  study = study.substr(0, models) + "[rollout]\nmembers = 2\n[[models]]\nname = \"mac\"\nmembers = 1\n" +
+          entry + "[[models]]\nname = \"apart\"\n" + entry + study.substr(evaluation);
+  test::write_bytes(file("experiments/zoo/ensemble/burgers.toml"), study);
+  const auto run = test::run_program("run " + file("experiments/zoo/ensemble/burgers.toml") + " -o " +
+                                     file("run") + " --no-report --quiet");
+  ASSERT_EQ(run.exit_code, 0) << run.output;
+  const Evaluation stored = read_metrics(file("run/metrics.json"));
+  for (const ModelMetrics& metrics : stored.models)
+    for (const char* split : {"test", "ood"})
+      EXPECT_EQ(metrics.splits.at(split).verification.has_value(), metrics.model == "apart")
+          << metrics.model << ": mac is the mean of the closures, apart has each network";
+  fs::copy_file(file("run/metrics.json"), file("results/ensemble/burgers.json"));
+  ASSERT_EQ(script("results").exit_code, 0);
+  const std::string card = test::read_bytes(file("zoo/burgers-mac-ensemble.md"));
+  EXPECT_NE(card.find("| apart | test | 2 |"), std::string::npos) << card;
+  const auto verified = script("verify-zoo");
+  EXPECT_EQ(verified.exit_code, 0) << verified.output;
+  EXPECT_NE(verified.output.find("burgers ensemble/burgers"), std::string::npos) << verified.output;
 }
 
 TEST_F(Repository, VerifiesTheZooAgainstTheStoredResults) {

@@ -139,6 +139,7 @@ TEST(TrainingPlan, SaysItselfAsTheFilesOfTheZooDo) {
   for (const auto& entry : std::filesystem::directory_iterator(MAC_SOURCE_FOLDER "/zoo")) {
     if (entry.path().extension() != ".safetensors") continue;
     const Model model = load_model(entry.path().string());
+    if (model.shape.members > 1) continue;  // the text is that of its first network
     const Experiment experiment = Experiment::parse(model.provenance.at("experiment"), "zoo.toml");
     for (ModelPlan plan : experiment.models) {
       if (plan.name != model.provenance.at("name")) continue;
