@@ -15,10 +15,10 @@ using test::ScratchFolder;
 
 /// Resolved x and y, z, ...; the hidden w is dropped from the reduced equations.
 std::string study(const std::string& resolved, const std::string& equations, const std::string& initial,
-                  const std::string& data, std::size_t runs) {
+                  const std::string& data, std::size_t runs, std::size_t warmup = 1000) {
   return "[system]\nkind = 'equations'\nname = 'small'\nresolved = " + resolved +
          "\nhidden = ['w']\nreduced = { w = 'drop' }\nequations = '''\n" + equations + "'''\ninitial = { " +
-         initial + " }\nwarmup_steps = 1000\n" + data +
+         initial + " }\nwarmup_steps = " + std::to_string(warmup) + "\n" + data +
          "[data.statistics]\ntrajectories = " + std::to_string(runs) + "\n";
 }
 
@@ -97,7 +97,7 @@ class FadingMemory final : public ClosureModel {
 TEST_F(Lyapunov, IsThatOfTheMemoryWhereThisFadesMoreSlowlyThanTheStates) {
   const std::string equations =
       study("['x', 'y']", "dx = -2*x + w\ndy = x - 3*y\ndw = -w\n",
-            "x = 'uniform(-1, 1)', y = 'uniform(-1, 1)', w = 1", "[data]\ndt = 0.01\nstride = 2\n", 2);
+            "x = 'uniform(-1, 1)', y = 'uniform(-1, 1)', w = 1", "[data]\ndt = 0.01\nstride = 2\n", 2, 0);
   const RolloutSplit slow = roll(equations + "horizon = 20.0\n", FadingMemory(0.99));
   // ln .99 / .02. What the states have left after a quarter of the time, e^(-1.5 5), is told in e^(-1.5 T).
   for (const double rate : slow.lyapunov) EXPECT_NEAR(rate, std::log(0.99) / 0.02, 1e-3);
