@@ -3,7 +3,8 @@
     PYTHONPATH=build/python python3 bench/untuned/run.py [--problems pendulum,duffing] [--kinds auto,mamba] [--steps 4000]
 
 Errors are means over test trajectories and variables of the relative L2 error, in per cent, on one training window and
-on five. A trajectory that is lost counts 1000 %. Times are those of the processor: a busy machine does not change them.
+on five. Other kinds are trained with the noise, learning rate, width and window that auto found, if it comes before them.
+A trajectory that is lost counts 1000 %. Times are those of the processor: a busy machine does not change them.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ import tempfile
 import time
 import warnings
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -77,11 +79,21 @@ def chosen(closure: mac.Closure) -> str:
     if not search:
         return "?"
     trial = search["trials"][search["chosen"]]
-    rollouts = ", rollouts" if trial["rollouts"] else ""
-    return f"{trial['kind']}, noise {trial['noise']:.3g}, max_lr {trial['max_lr']:.2g}, width {trial['d_model']}, {trial['steps']} steps{rollouts}"
+    window = f", window {trial['window']}" if trial["window"] else ""
+    rollouts = f", {trial['rollouts_said']}" if trial["rollouts"] else ""
+    return f"{trial['kind']}, noise {trial['noise']:.3g}, max_lr {trial['max_lr']:.2g}, width {trial['d_model']}, {trial['steps']} steps{window}{rollouts}"
 
 
-def fit(problem: Problem, kind: str, folder: Path, arguments: argparse.Namespace) -> tuple[mac.Closure, float, str]:
+def as_found(closure: mac.Closure) -> dict[str, Any]:
+    """What the search chose, but for the kind: arguments of mac.fit for networks of other kinds."""
+    search = json.loads(closure.metadata("search"))
+    trial = search["trials"][search["chosen"]]
+    return {"d_model": trial["d_model"], "training": {key: trial[key] for key in ("noise", "max_lr", "window")}}
+
+
+def fit(
+    problem: Problem, kind: str, folder: Path, arguments: argparse.Namespace, found: dict[str, Any]
+) -> tuple[mac.Closure, float, str]:
     begin = time.process_time()
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
@@ -100,6 +112,7 @@ def fit(problem: Problem, kind: str, folder: Path, arguments: argparse.Namespace
             budget=arguments.budget,
             threads=arguments.threads,
             quiet=not arguments.verbose,
+            **found,
         )
     said = [str(w.message) for w in caught if issubclass(w.category, mac.ClosureWarning)]
     return closure, time.process_time() - begin, said[0] if said else ""
@@ -109,7 +122,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--problems", default=",".join(PROBLEMS), help="names, with commas")
     parser.add_argument("--kinds", default="auto,mamba,gru,mlp", help="networks, with commas; auto: what mac.fit chooses")
-    parser.add_argument("--steps", type=int, default=4000, help="of a whole training")
+    parser.add_argument("--steps", type=int, default=None, help="of a whole training; default: by the number of sequences")
     parser.add_argument("--budget", default=None, help='for each network, as in "10min"')
     parser.add_argument("--threads", type=int, default=0)
     parser.add_argument("--no-rhs", action="store_true", help="keep the reduced equations from mac.fit")
@@ -126,10 +139,13 @@ def main() -> None:
         for name in arguments.problems.split(","):
             problem = PROBLEMS[name]()
             cells, times, choices, notes = [], [], [], []
+            found: dict[str, Any] = {}
             for run in [roll_out(problem, None)]:
                 cells.append(f"{error(problem, run, 1):.3g} / {error(problem, run, 5):.3g}")
             for kind in kinds:
-                closure, seconds, warning = fit(problem, kind, folder, arguments)
+                closure, seconds, warning = fit(problem, kind, folder, arguments, found)
+                if kind == "auto":
+                    found = as_found(closure)
                 run = roll_out(problem, closure)
                 cells.append(f"{error(problem, run, 1):.3g} / {error(problem, run, 5):.3g}")
                 times.append(f"{seconds:.0f} s")

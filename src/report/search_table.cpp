@@ -23,7 +23,8 @@ std::string settings(const Json& trial) {
                       trial.at("max_lr").get<double>(), trial.at("d_model").get<std::size_t>());
   if (const auto window = trial.value("window", std::size_t{0}); window > 0)
     text += fmt::format(", window {}", window);
-  if (trial.value("rollouts", false)) text += ", then rollouts";
+  if (trial.value("rollouts", false))
+    text += ", " + trial.value("rollouts_said", std::string("then rollouts"));
   return text;
 }
 

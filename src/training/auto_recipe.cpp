@@ -9,6 +9,7 @@
 #include <filesystem>
 #include <mac/error.hpp>
 #include <mac/progress.hpp>
+#include <mac/step_stability.hpp>
 #include <nlohmann/json.hpp>
 
 #include "base/standard_streams.hpp"
@@ -29,15 +30,23 @@ using Clock = std::chrono::steady_clock;
 
 constexpr std::size_t steps_share = 8;  // a trial takes the whole training's steps over this ...
 constexpr std::size_t least_steps = 300, most_steps = 600;  // ... but not fewer or more than these
-constexpr std::size_t longest_window =
-    500;  // times of a training sequence, where trajectories are over twice as long
-constexpr std::size_t window_share = 4;     // the trial of a shorter window, where trajectories have ...
-constexpr std::size_t worth_windows = 200;  // ... so many times
-constexpr std::size_t most_finalists = 2;
-constexpr double close_second = 2;  // times the best trial's error, up to which the second is trained in full
+constexpr std::size_t heat_share = 4;  // a heat takes the whole training's steps over this
+constexpr std::size_t most_in_heat = 3;
+constexpr std::size_t alone_factor =
+    4;  // rollouts alone learn from few steps, each of them dear: work of its trial ...
+constexpr double alone_margin = 1.5;  // ... and what they must be better by, after so much of it
+constexpr std::size_t longest_whole =
+    1000;  // steps of a trajectory, up to which it is learned from as a whole; else ...
+constexpr std::size_t window_of_long = 250,
+                      rollout_of_long = 500;  // ... times of a sequence, steps of a judged rollout
+constexpr std::size_t most_in_batch = 16000;  // times of all sequences of a batch
+constexpr std::size_t window_share = 4;       // the trial of a shorter window, where trajectories have ...
+constexpr std::size_t worth_windows = 200;    // ... so many times
+constexpr double close_second = 2;  // times the best trial's error, up to which another goes into the heat
 constexpr double as_good = 1.15;    // times the least error: no difference that a short trial can tell
-constexpr double most_trainings =
-    3.5;  // whole trainings as planned: what all of it may cost without a budget
+constexpr double better_floor =
+    3;  // factor by which another coupling of the exact closure must be better ...
+constexpr double low_floor = 1e-3;  // ... and the error of the usual one, below which it limits nobody
 constexpr LayerKind kinds_to_try[] = {LayerKind::mamba, LayerKind::gru};
 constexpr double noise_factor = 3, lr_factor = 2.5;
 constexpr double useful_fit = 0.3;  // largest error of fitted equations that still tell closures apart
@@ -61,6 +70,7 @@ class AutoTraining {
                             to_text(plan.network->inputs));
     choose_equations();
     limit_lengths();
+    choose_coupling();
   }
 
   TrainingResult run() {
@@ -73,7 +83,7 @@ class AutoTraining {
     make_folder(folder());
     clock_.emplace((fs::path(folder()) / "seconds.txt").string(), options_.budget);
     if (search_.judged) {
-      search_.on_first_half = work(settled(planned(), trial_steps())) <
+      search_.on_first_half = work(settled(planned(), short_trial())) <
                               work(with_settings(plan_, planned(), trial_steps(), times(), dt()));
       search_.none = error_without_closure();
       try_kinds();
@@ -114,11 +124,35 @@ class AutoTraining {
   /// Of long trajectories short sequences are learned from and judged by: a rollout of any length says little more
   /// than one over a few hundred steps, and takes its time.
   void limit_lengths() {
-    if (!is_open(training(), "window") || data_.split("train").times() <= 2 * longest_window) return;
+    StagePlan& first = training().stages.front();
     const auto past = static_cast<std::size_t>(std::lround(training().history / dt()));
-    training().stages.front().window = past + longest_window;
-    if (training().validation_horizon == 0)
-      training().validation_horizon = dt() * static_cast<double>(longest_window);
+    if (is_open(training(), "window") && times() > longest_whole + 1) {
+      first.window = past + window_of_long;
+      if (training().validation_horizon == 0)
+        training().validation_horizon = dt() * static_cast<double>(rollout_of_long);
+    }
+    const std::size_t length = first.window > 0 ? first.window : times();
+    while (is_open(training(), "batch") && first.batch > 1 &&
+           first.batch * length > most_in_batch + first.batch)
+      first.batch /= 2;
+    if (is_open(training(), "steps"))
+      first.steps =
+          usual_steps(data_.split("train").trajectories() * std::max<std::size_t>(1, times() / length));
+  }
+
+  /// What is learned: the closure at a time, or its mean over the step that follows. The closure of the validation data
+  /// itself, coupled in both ways, says what a network could reach.
+  void choose_coupling() {
+    if (!search_.judged || !is_open(training(), "target") || !is_open(training(), "hold")) return;
+    if (data_.split("validation").masked()) return;
+    const HeldClosure usual = training().held, mean{usual.hold, Target::mean};
+    const double floor = exact_error(usual), other = exact_error(mean);
+    if (!(floor > low_floor && better_floor * other < floor)) return;
+    training().held = mean;
+    search_.coupling = fmt::format(
+        "learned: the closure's mean over a step. The exact one is then {:.2g} % off, its value at a time "
+        "{:.2g} %",
+        100 * other, 100 * floor);
   }
 
   /// The model, if this very search has written it already.
@@ -148,25 +182,46 @@ class AutoTraining {
                       train.times());
   }
 
+  /// Rollouts over the validation data, as those of the trials are but for what comes beyond them.
+  RolloutValidation::Plan rollout_plan(double beyond) const {
+    const auto steps = [&](double time) { return static_cast<std::size_t>(std::lround(time / dt())); };
+    const std::size_t all = data_.split("validation").times() - 1;
+    const std::size_t horizon =
+        training().validation_horizon > 0 ? steps(training().validation_horizon) : all;
+    return {std::min(all, horizon), training().validation_trajectories, steps(training().history), beyond};
+  }
+
   double error_without_closure() const {
     const FittedScales scale = scales();
-    const auto steps = [&](double time) { return static_cast<std::size_t>(std::lround(time / dt())); };
+    const RolloutValidation rollouts(data_.split("validation"), rollout_plan(training().validation_beyond));
+    return rollouts.error_without_closure({*experiment_.system, scale.network, training().held,
+                                           reduced_step(), 1, 0, inputs(), scale.resolved});
+  }
+
+  /// Of rollouts with the closure of the data.
+  double exact_error(HeldClosure held) const {
+    const FittedScales scale = scales();
     const DataSplit validation = data_.split("validation");
-    const std::size_t all = validation.times() - 1, horizon = training().validation_horizon > 0
-                                                                  ? steps(training().validation_horizon)
-                                                                  : all;
-    const RolloutValidation rollouts(validation, {std::min(all, horizon), training().validation_trajectories,
-                                                  steps(training().history), training().validation_beyond});
-    return rollouts.error_without_closure(
-        {*experiment_.system, scale.network, training().held, dt(), 1, 0, inputs(), scale.resolved});
+    return RolloutValidation(validation, rollout_plan(0))
+        .error_of_exact_closure(validation, {*experiment_.system, scale.network, held, reduced_step(), 1, 0,
+                                             inputs(), scale.resolved});
   }
 
   std::size_t trial_steps() const {
     return std::min(stage().steps, std::clamp(stage().steps / steps_share, least_steps, most_steps));
   }
 
+  /// How much of a training: its steps, and whether on all of the data or, in a short trial, on the first half.
+  struct Extent {
+    std::size_t steps;
+    bool in_full;
+    bool operator==(const Extent&) const = default;
+  };
+  Extent short_trial() const { return {trial_steps(), false}; }
+  Extent heat() const { return {stage().steps / heat_share, true}; }
+
   TrialSettings planned() const {
-    return {plan_.network->shape.kind, stage().noise, stage().max_lr, 0, false, 0};
+    return {plan_.network->shape.kind, stage().noise, stage().max_lr, 0, Rollouts::none, 0};
   }
 
   /// Times of a sequence in the trial of shorter ones; 0: they are short enough. After a history a sequence may start
@@ -181,11 +236,11 @@ class AutoTraining {
 
   void try_kinds() {
     TrialSettings settings = planned();
-    attempt(settings, trial_steps());
+    attempt(settings, short_trial());
     if (!is_open(training(), "kind")) return;
     for (const LayerKind kind : kinds_to_try) {
       settings.kind = kind;
-      attempt(settings, trial_steps());
+      attempt(settings, short_trial());
     }
   }
 
@@ -197,11 +252,11 @@ class AutoTraining {
     const double middle = settings.noise;
     for (const double noise : {middle / noise_factor, middle * noise_factor}) {
       settings.noise = noise;
-      attempt(settings, trial_steps());
+      attempt(settings, short_trial());
     }
     settings.noise =
         search_.trials[best()].settings.noise > middle ? middle * noise_factor * noise_factor : 0;
-    attempt(settings, trial_steps());
+    attempt(settings, short_trial());
   }
 
   /// Other kinds, learning rates, sizes, shorter sequences, a stage of rollouts: each from what did best so far.
@@ -211,7 +266,7 @@ class AutoTraining {
       for (const auto value : values) {
         TrialSettings settings = from;
         change(settings, value);
-        attempt(settings, trial_steps());
+        attempt(settings, short_trial());
       }
     };
     if (is_open(training(), "kind")) vary(kinds_to_try, [](auto& s, LayerKind kind) { s.kind = kind; });
@@ -220,8 +275,21 @@ class AutoTraining {
     if (is_open(training(), "size")) vary(std::array{-1, 1}, [](auto& s, int size) { s.size = size; });
     if (const std::size_t window = shorter_window(); window > 0)
       vary(std::array{window}, [](auto& s, std::size_t times) { s.window = times; });
-    if (is_open(training(), "loss"))
-      vary(std::array{true}, [](auto& s, bool rollout) { s.rollout = rollout; });
+    if (is_open(training(), "loss")) try_rollouts();
+  }
+
+  void try_rollouts() {
+    TrialSettings settings = search_.trials[best()].settings;
+    settings.rollouts = Rollouts::then;
+    attempt(settings, short_trial());
+    settings.rollouts = Rollouts::then_whole;
+    if (has_longer_rollouts(training(), times(), dt())) attempt(settings, short_trial());
+    TrialSettings alone = planned();
+    alone.kind = settings.kind;
+    alone.size = settings.size;
+    alone.noise = 0;
+    alone.rollouts = Rollouts::alone;
+    if (starts_anywhere(training())) attempt(alone, {alone_factor * trial_steps(), false});
   }
 
   /// What memory is worth: the best short trial again with a network that has none. It is never chosen.
@@ -229,45 +297,68 @@ class AutoTraining {
     const Trial& with = search_.trials[best()];
     if (with.shape.kind == LayerKind::mlp || !std::isfinite(with.error)) return;
     if (options_.device == Device::cuda) return;  // which has no such network
-    const ModelPlan plan = without_memory(settled(with.settings, with.steps));
+    const ModelPlan plan = without_memory(settled(with.settings, {with.steps, with.in_full}));
     if (!clock_->has_room_for(work(plan) + work_in_full())) return;
     search_.memoryless = {trained_error(plan, (fs::path(folder()) / "memoryless.safetensors").string()),
                           with.error};
   }
 
-  /// In full: the best trial, and the same with less noise or the second best, where that is close and not too dear; with
-  /// a stage of rollouts if that helped where it was tried.
+  /// In full: the best of a heat on all of the data, with the rollouts that helped where they were tried.
   void train_finalists() {
     if (!search_.judged) {
-      attempt(planned(), stage().steps, true);
+      attempt(planned(), {stage().steps, true}, true);
       return;
     }
     if (stage().steps > trial_steps()) {
-      std::vector<Trial> ranked = search_.trials;
-      std::ranges::stable_sort(ranked, {}, &Trial::error);
-      const bool rollouts = rollouts_help();
-      std::vector<TrialSettings> finalists;
-      const auto add = [&](TrialSettings finalist) {
-        finalist.rollout = rollouts;
-        if (finalists.size() < most_finalists && std::ranges::find(finalists, finalist) == finalists.end())
-          finalists.push_back(finalist);
-      };
-      add(ranked[0].settings);
-      add(with_least_noise(ranked[0].settings));
-      for (const Trial& trial : ranked)
-        if (trial.error <= close_second * ranked[0].error) add(trial.settings);
-      TrialSettings usual = planned();
-      usual.rollout = rollouts;
-      for (const TrialSettings& finalist : finalists) {
-        const bool first = finalist == finalists.front();
-        if (!first && clock_->work() + work(settled(finalist, stage().steps)) >
-                          most_trainings * work(settled(usual, stage().steps)))
-          continue;
-        const std::size_t steps = first ? affordable_steps(finalist) : stage().steps;
-        if (steps > trial_steps()) attempt(finalist, steps, first);
+      TrialSettings finalist = search_.trials[best()].settings;
+      if (!rollouts_alone_are_best()) {
+        const Rollouts rollouts = useful_rollouts();
+        finalist = winner_of_heat();
+        finalist.rollouts = rollouts;
       }
+      if (const std::size_t steps = affordable_steps(finalist); steps > trial_steps())
+        attempt(finalist, {steps, true}, true);
     }
     search_.chosen = best();
+  }
+
+  bool rollouts_alone_are_best() const {
+    double alone = std::numeric_limits<double>::infinity(), others = alone;
+    for (const Trial& trial : search_.trials) {
+      double& least = trial.settings.rollouts == Rollouts::alone ? alone : others;
+      least = std::min(least, trial.error);
+    }
+    return alone_margin * alone < others;
+  }
+
+  /// What did best, the same with the least noise and with the planned learning rate (what noise and haste cost is seen only in
+  /// longer trainings), and the next best, each for a quarter of the steps on all of the data.
+  TrialSettings winner_of_heat() {
+    std::vector<Trial> ranked = search_.trials;
+    std::erase_if(ranked, [](const Trial& trial) { return trial.settings.rollouts == Rollouts::alone; });
+    std::ranges::stable_sort(ranked, {}, &Trial::error);
+    std::vector<TrialSettings> entrants;
+    const auto add = [&](TrialSettings entrant) {
+      entrant.rollouts = Rollouts::none;
+      if (entrants.size() < most_in_heat && std::ranges::find(entrants, entrant) == entrants.end())
+        entrants.push_back(entrant);
+    };
+    TrialSettings first = ranked[0].settings;
+    add(first);
+    add(with_least_noise(first));
+    if (first.max_lr > stage().max_lr) {
+      first.max_lr = stage().max_lr;
+      add(with_least_noise(first));
+    }
+    for (const Trial& trial : ranked)
+      if (trial.error <= close_second * ranked[0].error) add(trial.settings);
+    if (entrants.size() == 1 || heat().steps <= trial_steps()) return entrants[0];
+    const std::size_t before = search_.trials.size();
+    for (const TrialSettings& entrant : entrants) attempt(entrant, heat());
+    if (search_.trials.size() == before) return entrants[0];  // the budget has no room for one
+    return std::ranges::min_element(search_.trials.begin() + static_cast<std::ptrdiff_t>(before),
+                                    search_.trials.end(), {}, &Trial::error)
+        ->settings;
   }
 
   /// What a budget leaves: the best again with twice the steps, as long as that makes it better.
@@ -275,9 +366,9 @@ class AutoTraining {
     if (options_.budget <= 0 || !search_.judged || !search_.trials[search_.chosen].in_full) return;
     for (std::size_t last = search_.chosen;; last = search_.chosen) {
       const Trial best_trial = search_.trials[last];
-      const std::size_t steps = 2 * best_trial.steps;
-      if (!clock_->has_room_for(work(settled(best_trial.settings, steps)))) return;
-      attempt(best_trial.settings, steps);
+      const Extent longer{2 * best_trial.steps, true};
+      if (!clock_->has_room_for(work(settled(best_trial.settings, longer)))) return;
+      attempt(best_trial.settings, longer);
       search_.chosen = best();
       if (search_.chosen == last) return;
     }
@@ -303,53 +394,58 @@ class AutoTraining {
 
   /// Of a whole training, as many as the budget has room for.
   std::size_t affordable_steps(const TrialSettings& settings) {
-    const double share = clock_->share_with_room(work(settled(settings, stage().steps)));
+    const double share = clock_->share_with_room(work(settled(settings, {stage().steps, true})));
     if (share < 1) search_.cut_by_budget = true;
     return static_cast<std::size_t>(share * static_cast<double>(stage().steps));
   }
 
-  /// Whether the trial with rollouts is better than the one without them, by more than chance: they are dear.
-  bool rollouts_help() const {
+  /// Those whose trial is better than the one without any. They are the last stage, and the best weights of all stages
+  /// become the model: they can be in vain, but do no harm.
+  Rollouts useful_rollouts() const {
+    Rollouts useful = Rollouts::none;
+    double least = std::numeric_limits<double>::infinity();
     for (const Trial& with : search_.trials)
       for (const Trial& without : search_.trials) {
         TrialSettings same = without.settings;
-        same.rollout = true;
-        if (with.settings.rollout && !without.settings.rollout && same == with.settings)
-          return as_good * with.error < without.error;
+        same.rollouts = with.settings.rollouts;
+        if (with.settings.rollouts != Rollouts::none && without.settings.rollouts == Rollouts::none &&
+            same == with.settings && with.error < std::min(least, without.error)) {
+          useful = with.settings.rollouts;
+          least = with.error;
+        }
       }
-    return false;
+    return useful;
   }
 
   /// Trains with the settings, unless they were tried before or the budget has no room for them.
-  void attempt(const TrialSettings& settings, std::size_t steps, bool always = false) {
+  void attempt(const TrialSettings& settings, Extent extent, bool always = false) {
     for (const Trial& trial : search_.trials)
-      if (trial.settings == settings && trial.steps == steps) return;
-    const ModelPlan plan = settled(settings, steps);
-    const bool in_full = steps > trial_steps() || !search_.judged;
+      if (trial.settings == settings && Extent{trial.steps, trial.in_full} == extent) return;
+    const ModelPlan plan = settled(settings, extent);
     if (!always && !search_.trials.empty() &&
-        !clock_->has_room_for(work(plan) + (in_full ? 0 : work_in_full()))) {
+        !clock_->has_room_for(work(plan) + (extent.steps < stage().steps ? work_in_full() : 0))) {
       search_.cut_by_budget = true;
       return;
     }
-    Trial trial{settings, plan.network->shape, steps, in_full};
+    Trial trial{settings, plan.network->shape, extent.steps, extent.in_full};
     trial.error = trained_error(plan, trial_file(search_.trials.size()), always && !search_.judged);
     search_.trials.push_back(trial);
     if (!options_.quiet && search_.judged)
-      say("trial {}: {} steps, {}: {:.3g} % (no closure {:.3g} %)\n", search_.trials.size(), steps,
+      say("trial {}: {} steps, {}: {:.3g} % (no closure {:.3g} %)\n", search_.trials.size(), extent.steps,
           to_string(trial), 100 * trial.error, 100 * search_.none);
   }
 
+  ReducedStep reduced_step() const { return choose_step(*experiment_.system, experiment_.rollout, data_); }
   double dt() const { return experiment_.data.closure_step(); }
   std::size_t times() const { return data_.split("train").times(); }
   double work(const ModelPlan& plan) const { return training_work(plan, times(), dt()); }
   /// Of a whole training as planned.
   double work_in_full() const { return work(plan_); }
 
-  ModelPlan settled(const TrialSettings& settings, std::size_t steps) const {
-    const bool short_trial = search_.judged && steps < stage().steps && steps == trial_steps();
+  ModelPlan settled(const TrialSettings& settings, Extent extent) const {
     return with_settings(
-        short_trial ? on_first_half(plan_, times(), data_.split("validation").times(), dt()) : plan_,
-        settings, steps, times(), dt());
+        extent.in_full ? plan_ : on_first_half(plan_, times(), data_.split("validation").times(), dt()),
+        settings, extent.steps, times(), dt());
   }
 
   /// Of free rollouts after a training into `file`; infinity where the loss exploded, unless that `must` succeed.

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <mac/error.hpp>
 #include <nlohmann/json.hpp>
 
 namespace mac {
@@ -11,10 +12,14 @@ namespace mac {
 namespace {
 
 // The stage of rollouts: its steps and learning rate relative to the stage before, and its longest rollouts:
-// gradients through longer ones say little, and less where the flow is chaotic.
-constexpr std::size_t rollout_share = 10, longest_rollout = 150;
+// gradients through longer ones say little where the flow is chaotic.
+constexpr std::size_t rollout_share = 8, longest_rollout = 150;
 constexpr double rollout_lr = 0.075;
-constexpr std::size_t validations = 16;        // of a whole training, by rollouts, ...
+// Nothing but rollouts: short ones of twice the batch, then those of a stage of rollouts, each for half of the work.
+constexpr std::size_t short_rollout = 50;
+constexpr double short_rollout_lr = 0.75, alone_lr = 0.25;
+constexpr std::size_t steps_a_sequence = 50, fewest_steps = 2000, most_steps = 16000;  // of a whole training
+constexpr std::size_t validations = 32;        // of a whole training, by rollouts, ...
 constexpr std::size_t validation_pause = 100;  // ... of a short one after so many steps: they take their time
 constexpr std::size_t shortest_half = 16;      // times that a trial learns from at least
 // A step of a rollout loss, and a step of a network with a scan, relative to a plain one of as many weights.
@@ -39,10 +44,48 @@ std::size_t past_times(const TrainingPlan& training, double dt) {
   return static_cast<std::size_t>(std::lround(training.history / dt));
 }
 
+/// In multiply-adds of the network for each of its weights.
+double stage_work(const StagePlan& stage, std::size_t times, double dt) {
+  std::size_t length = stage.window > 0 ? stage.window : times;
+  if (stage.horizon > 0)
+    length = std::min(length, static_cast<std::size_t>(std::lround(stage.horizon / dt)) + 1);
+  return static_cast<double>(stage.steps * stage.batch * length) *
+         (stage.loss == LossKind::rollout ? rollout_cost : 1);
+}
+
 /// Of a trajectory's `times`, those that the first stage learns from.
 std::size_t learned_times(const TrainingPlan& training, std::size_t times, double dt) {
   const double horizon = training.stages.front().horizon;
   return horizon > 0 ? std::min(times, static_cast<std::size_t>(std::lround(horizon / dt)) + 1) : times;
+}
+
+/// Free rollouts of at most `longest` steps.
+StagePlan rollout_stage(const StagePlan& stage, const TrainingPlan& training, std::size_t longest,
+                        bool anywhere, std::size_t times, double dt) {
+  const std::size_t history = past_times(training, dt), intervals = learned_times(training, times, dt) - 1;
+  StagePlan rollout = stage;
+  rollout.loss = LossKind::rollout;
+  rollout.rollout_form = RolloutForm::autoregressive;
+  rollout.rollout_steps = std::min(longest, intervals - history);
+  // Rollouts start where the data do: there the hidden variables are what they are at the start of a rollout. After a
+  // history, and where sequences are cut from long trajectories, they may start anywhere.
+  const std::size_t length = history + rollout.rollout_steps;
+  rollout.window = 0;
+  if (anywhere)
+    rollout.window = length + 1;
+  else
+    rollout.horizon = dt * static_cast<double>(length);
+  rollout.noise = 0;
+  return rollout;
+}
+
+/// As many as do the same work as `share` of a closure loss.
+std::size_t steps_of_work(const StagePlan& rollout, const StagePlan& closure, double share, std::size_t times,
+                          double dt) {
+  const double work = share * stage_work(closure, times, dt);
+  StagePlan one = rollout;
+  one.steps = 1;
+  return std::max<std::size_t>(1, static_cast<std::size_t>(work / stage_work(one, times, dt)));
 }
 
 /// Errors are shares of the data's size, with lost and stray rollouts on top: in per cent.
@@ -57,6 +100,7 @@ ModelPlan with_settings(const ModelPlan& plan, const TrialSettings& settings, st
   ModelPlan changed = plan;
   NetworkPlan& network = *changed.network;
   TrainingPlan& training = network.training;
+  const bool anywhere = starts_anywhere(training);
   network.shape = resized(of_kind(network.shape, settings.kind), settings.size);
   changed.kind = to_string(settings.kind);
   training.stages.resize(1);
@@ -65,24 +109,22 @@ ModelPlan with_settings(const ModelPlan& plan, const TrialSettings& settings, st
   stage.max_lr = settings.max_lr;
   stage.steps = steps;
   if (settings.window > 0) stage.window = settings.window;
-  if (settings.rollout) {
-    const std::size_t history = past_times(training, dt), intervals = learned_times(training, times, dt) - 1;
-    StagePlan rollout = stage;
-    rollout.loss = LossKind::rollout;
-    rollout.rollout_form = RolloutForm::autoregressive;
-    rollout.rollout_steps = std::min(longest_rollout, intervals - history);
-    // Rollouts start where the data do: there the hidden variables are what they are at the start of a
-    // rollout. After a history they may start anywhere.
-    const std::size_t length = history + rollout.rollout_steps;
-    rollout.window = 0;
-    if (history > 0)
-      rollout.window = length + 1;
-    else
-      rollout.horizon = dt * static_cast<double>(length);
+  if (settings.rollouts == Rollouts::then || settings.rollouts == Rollouts::then_whole) {
+    const std::size_t longest = settings.rollouts == Rollouts::then ? longest_rollout : times;
+    StagePlan rollout = rollout_stage(stage, training, longest, anywhere, times, dt);
     rollout.steps = std::max<std::size_t>(1, steps / rollout_share);
     rollout.max_lr = rollout_lr * settings.max_lr;
-    rollout.noise = 0;
     training.stages.push_back(rollout);
+  }
+  if (settings.rollouts == Rollouts::alone) {
+    StagePlan first = rollout_stage(stage, training, short_rollout, anywhere, times, dt),
+              second = rollout_stage(stage, training, longest_rollout, anywhere, times, dt);
+    first.batch = 2 * stage.batch;
+    first.max_lr = short_rollout_lr * settings.max_lr;
+    second.max_lr = alone_lr * settings.max_lr;
+    first.steps = steps_of_work(first, stage, 0.5, times, dt);
+    second.steps = steps_of_work(second, stage, 0.5, times, dt);
+    training.stages = {first, second};
   }
   training.validate_every = std::max(validation_pause, training.steps() / validations);
   return changed;
@@ -112,18 +154,36 @@ ModelPlan on_first_half(ModelPlan plan, std::size_t times, std::size_t validatio
 double training_work(const ModelPlan& plan, std::size_t times, double dt) {
   const NetworkShape& shape = plan.network->shape;
   double work = 0;
-  for (const StagePlan& stage : plan.network->training.stages) {
-    std::size_t length = stage.window > 0 ? stage.window : times;
-    if (stage.horizon > 0)
-      length = std::min(length, static_cast<std::size_t>(std::lround(stage.horizon / dt)) + 1);
-    work += static_cast<double>(stage.steps * stage.batch * length) *
-            (stage.loss == LossKind::rollout ? rollout_cost : 1);
-  }
+  for (const StagePlan& stage : plan.network->training.stages) work += stage_work(stage, times, dt);
   return work * static_cast<double>(ParameterLayout(shape).size()) * (has_states(shape.kind) ? scan_cost : 1);
+}
+
+bool starts_anywhere(const TrainingPlan& plan) { return plan.history > 0 || plan.stages.front().window > 0; }
+
+bool has_longer_rollouts(const TrainingPlan& plan, std::size_t times, double dt) {
+  return !starts_anywhere(plan) && learned_times(plan, times, dt) > 2 * longest_rollout;
+}
+
+std::size_t usual_steps(std::size_t sequences) {
+  return std::clamp(steps_a_sequence * sequences, fewest_steps, most_steps);
 }
 
 bool is_open(const TrainingPlan& plan, std::string_view setting) {
   return !plan.given.contains(std::string(setting));
+}
+
+std::string_view to_string(Rollouts rollouts) {
+  switch (rollouts) {
+    case Rollouts::none:
+      return "";
+    case Rollouts::then:
+      return "then rollouts";
+    case Rollouts::then_whole:
+      return "then whole rollouts";
+    case Rollouts::alone:
+      return "rollouts alone";
+  }
+  throw Error("no such use of rollouts");
 }
 
 std::string to_string(const Trial& trial) {
@@ -131,7 +191,8 @@ std::string to_string(const Trial& trial) {
                                  trial.settings.noise, trial.settings.max_lr, trial.shape.d_model);
   if (trial.shape.d_state > 0) text += fmt::format(", state {}", trial.shape.d_state);
   if (trial.settings.window > 0) text += fmt::format(", window {}", trial.settings.window);
-  if (trial.settings.rollout) text += ", then rollouts";
+  if (trial.settings.rollouts != Rollouts::none)
+    text += fmt::format(", {}", to_string(trial.settings.rollouts));
   return text;
 }
 
@@ -152,7 +213,8 @@ nlohmann::json to_json(const Search& search) {
                       {"max_lr", trial.settings.max_lr},
                       {"d_model", trial.shape.d_model},
                       {"d_state", trial.shape.d_state},
-                      {"rollouts", trial.settings.rollout},
+                      {"rollouts", trial.settings.rollouts != Rollouts::none},
+                      {"rollouts_said", to_string(trial.settings.rollouts)},
                       {"window", trial.settings.window},
                       {"steps", trial.steps},
                       {"in_full", trial.in_full},
@@ -168,6 +230,7 @@ nlohmann::json to_json(const Search& search) {
   return {{"memoryless", memoryless},
           {"judged_by", search.judged ? "free rollouts over the validation data" : "validation loss"},
           {"equations", search.equations},
+          {"coupling", search.coupling},
           {"on_first_half", search.on_first_half},
           {"error_without_closure", if_judged(search.none)},
           {"trials", trials},
@@ -180,6 +243,7 @@ nlohmann::json to_json(const Search& search) {
 std::string to_table(const Search& search) {
   std::string text =
       fmt::format("recipe auto: free rollouts over the validation data, {}\n", search.equations);
+  if (!search.coupling.empty()) text += fmt::format("  {}\n", search.coupling);
   if (search.on_first_half)
     text +=
         "  short trials learn from the first half of each sequence: what holds beyond it is seen in the "

@@ -10,13 +10,17 @@
 
 namespace mac {
 
+/// Free rollouts in a training: none; a stage of them after the closure loss, not longer than gradients say something;
+/// the same over all of the horizon; or nothing but rollouts, short ones first.
+enum class Rollouts { none, then, then_whole, alone };
+
 /// What the search varies; the rest is as the plan says.
 struct TrialSettings {
   LayerKind kind = LayerKind::mamba;
   double noise = 0;
   double max_lr = 0;
-  int size = 0;            // -1: half the width, 0: as planned, 1: twice the width and memory
-  bool rollout = false;    // a second stage of free rollouts over the whole horizon
+  int size = 0;  // -1: half the width, 0: as planned, 1: twice the width and memory
+  Rollouts rollouts = Rollouts::none;
   std::size_t window = 0;  // times of a training sequence; 0: as planned
   bool operator==(const TrialSettings&) const = default;
 };
@@ -44,15 +48,27 @@ ModelPlan on_first_half(ModelPlan plan, std::size_t times, std::size_t validatio
 /// About what a training costs, in multiply-adds of the network; `times` of a training trajectory.
 double training_work(const ModelPlan& plan, std::size_t times, double dt);
 
-/// Whether the experiment leaves a setting open: "kind", "noise", "max_lr", "size", "loss", "window".
+/// Whether a rollout may start at any time: hidden variables are then not where they are at the start of the data.
+bool starts_anywhere(const TrainingPlan& plan);
+/// Whether rollouts over all of the horizon are longer than those of Rollouts::then by a factor that counts.
+bool has_longer_rollouts(const TrainingPlan& plan, std::size_t times, double dt);
+
+/// Steps of a whole training that nobody gave: the more sequences there are to learn from, the more.
+std::size_t usual_steps(std::size_t sequences);
+
+/// Whether the experiment leaves a setting open: "kind", "noise", "max_lr", "size", "loss", "window", "steps", "batch", "hold",
+/// "target".
 bool is_open(const TrainingPlan& plan, std::string_view setting);
 
+/// As the tables say it.
+std::string_view to_string(Rollouts rollouts);
 /// "mamba, noise 0.05, max_lr 0.004, width 16, state 8"
 std::string to_string(const Trial& trial);
 
 /// The outcome of a search.
 struct Search {
   std::string equations;       // what the rollouts were judged with, in words
+  std::string coupling = {};   // why the closure's mean over a step is learned; empty: it is not
   bool judged = true;          // false: there was nothing to roll out with, and errors are validation losses
   bool on_first_half = false;  // short trials learned from the first half of what the whole trainings did
   double none = 0;             // error without a closure

@@ -38,19 +38,19 @@ RolloutValidation::RolloutValidation(const DataSplit& split, const Plan& plan)
         split.name(), plan.history + 1, split.times());
   plan_.intervals = std::min(plan.intervals, split.times() - 1 - plan_.history);
   const std::size_t times = plan_.history + plan_.intervals + 1, piece = times * d_;
-  const auto spread = spread_pieces(split.trajectories(), split.times() + 1 - times, plan.pieces);
-  count_ = spread.size();
+  pieces_ = spread_pieces(split.trajectories(), split.times() + 1 - times, plan.pieces);
+  count_ = pieces_.size();
   truth_.resize(count_ * piece);
   for (std::size_t i = 0; i < count_; ++i)
-    split.read_resolved(spread[i].trajectory, spread[i].first, times, truth_.data() + i * piece);
+    split.read_resolved(pieces_[i].trajectory, pieces_[i].first, times, truth_.data() + i * piece);
   known_.resize(split.masked() ? count_ * times : 0);
   for (std::size_t i = 0; i < count_ && split.masked(); ++i)
-    read_known(split, spread[i].trajectory, spread[i].first, times, known_.data() + i * times);
+    read_known(split, pieces_[i].trajectory, pieces_[i].first, times, known_.data() + i * times);
   given_.resize(count_ * times * e_);
   for (std::size_t i = 0; i < count_ && e_ > 0; ++i)
-    split.read_inputs(spread[i].trajectory, spread[i].first, times, given_.data() + i * times * e_);
+    split.read_inputs(pieces_[i].trajectory, pieces_[i].first, times, given_.data() + i * times * e_);
   for (std::size_t i = 0; i < count_ && !split.systems().empty(); ++i)
-    systems_.push_back(split.systems()[spread[i].trajectory]);
+    systems_.push_back(split.systems()[pieces_[i].trajectory]);
   for (std::size_t v = 0; v < d_; ++v) {
     double low = truth_[v], high = low;
     for (std::size_t k = v; k < truth_.size(); k += d_) {
@@ -155,6 +155,23 @@ double RolloutValidation::error(const NetworkShape& shape, std::span<const T> pa
 double RolloutValidation::error_without_closure(const LossContext& context) const {
   return mean_error(run(context, [](std::size_t, const std::vector<double>&, std::vector<double>&) {}),
                     context);
+}
+
+double RolloutValidation::error_of_exact_closure(const DataSplit& split, const LossContext& context) const {
+  const std::size_t c = context.system.closure_size(), steps = plan_.history + plan_.intervals;
+  std::vector<double> exact(count_ * steps * c);
+  for (std::size_t i = 0; i < count_; ++i) {
+    double* const out = exact.data() + i * steps * c;
+    if (context.held.target == Target::mean)
+      split.read_closure_mean(pieces_[i].trajectory, pieces_[i].first, steps, out);
+    else
+      split.read_closure(pieces_[i].trajectory, pieces_[i].first, steps, out);
+  }
+  const auto predict = [&](std::size_t n, const std::vector<double>&, std::vector<double>& closure) {
+    for (std::size_t i = 0; i < count_; ++i)
+      std::copy_n(exact.data() + (i * steps + n) * c, c, closure.data() + i * c);
+  };
+  return mean_error(run(context, predict), context);
 }
 
 template double RolloutValidation::error(const NetworkShape&, std::span<const float>,

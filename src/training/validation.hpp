@@ -41,6 +41,9 @@ class RolloutValidation {
 
   /// The same without a closure.
   double error_without_closure(const LossContext& context) const;
+  /// The same with the closure of the data: what is left is the error of its coupling. `split` is the one of the
+  /// constructor; only without `beyond`, where there are no data.
+  double error_of_exact_closure(const DataSplit& split, const LossContext& context) const;
 
  private:
   struct Runs {
@@ -57,6 +60,7 @@ class RolloutValidation {
 
   Plan plan_;
   std::size_t count_ = 0, d_, e_;
+  std::vector<ValidationPiece> pieces_;
   std::vector<double> truth_;  // (count, history + intervals + 1, d)
   std::vector<char> known_;    // (count, history + intervals + 1): of the data, not filled in; empty: all are
   std::vector<double> given_;  // (count, history + intervals + 1, e): from outside

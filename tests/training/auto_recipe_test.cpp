@@ -50,8 +50,8 @@ TEST(AutoRecipe, LeavesWhatTheExperimentSaysAlone) {
 TEST(AutoRecipe, ShortensSequencesButNotRollouts) {
   const RecordedProblem problem;
   const ModelPlan plan = problem.experiment(quick).models.at(0);
-  const auto stages =
-      with_settings(plan, {LayerKind::mamba, 0.1, 1e-3, 0, true, 7}, 12, 31, 0.1).network->training.stages;
+  const auto stages = with_settings(plan, {LayerKind::mamba, 0.1, 1e-3, 0, Rollouts::then, 7}, 12, 31, 0.1)
+                          .network->training.stages;
   ASSERT_EQ(stages.size(), 2u);
   EXPECT_EQ(stages[0].window, 7u);
   EXPECT_EQ(stages[1].window, 0u) << "they start where the data do";
@@ -146,7 +146,7 @@ TEST(AutoRecipe, UsesWhatABudgetLeavesForLongerTrainings) {
   EXPECT_LT(steps.size(), 10u);
 }
 
-TEST(AutoRecipe, TrainsTheBestTrialInFullAndAnotherThatIsNotTheSame) {
+TEST(AutoRecipe, TrainsTheBestOfAHeatInFull) {
   const RecordedProblem problem;
   const ScratchFolder folder;
   problem.write(folder.file("data.h5"));
@@ -154,21 +154,67 @@ TEST(AutoRecipe, TrainsTheBestTrialInFullAndAnotherThatIsNotTheSame) {
       search(problem, folder.file("data.h5"), folder.file("m.safetensors"), {1, true, false},
              "d_model = 3\nblocks = 1\nd_state = 2\n[training]\nsteps = 2400\nbatch = 2\nmax_lr = 4e-3\n");
   const Json said = Json::parse(result.search);
-  std::vector<Json> in_full, short_trials;
+  std::vector<Json> heat, whole, short_trials;
   for (const Json& trial : said.at("trials"))
-    (trial.at("in_full").get<bool>() ? in_full : short_trials).push_back(trial);
-  ASSERT_EQ(in_full.size(), 2u);
+    (!trial.at("in_full").get<bool>()      ? short_trials
+     : trial.at("steps").get<int>() == 600 ? heat
+                                           : whole)
+        .push_back(trial);
+  ASSERT_EQ(whole.size(), 1u);
+  EXPECT_EQ(whole[0].at("steps").get<int>(), 2400);
+  ASSERT_GE(heat.size(), 2u);
+  EXPECT_LE(heat.size(), 3u);
   const auto by_error = [](const Json& a, const Json& b) {
     return a.at("error").get<double>() < b.at("error").get<double>();
   };
-  const Json best = *std::ranges::min_element(short_trials, by_error);
-  for (const char* key : {"kind", "noise", "max_lr", "d_model", "window"})
-    EXPECT_EQ(in_full[0].at(key), best.at(key)) << key;
-  for (const Json& trial : in_full) EXPECT_EQ(trial.at("steps").get<int>(), 2400);
-  bool same = true;
-  for (const char* key : {"noise", "max_lr", "d_model", "window"})
-    same = same && in_full[0].at(key) == in_full[1].at(key);
-  EXPECT_FALSE(same);
+  const std::vector<const char*> settings{"kind", "noise", "max_lr", "d_model", "window"};
+  const auto same = [&](const Json& a, const Json& b) {
+    return std::ranges::all_of(settings, [&](const char* key) { return a.at(key) == b.at(key); });
+  };
+  EXPECT_TRUE(same(heat[0], *std::ranges::min_element(short_trials, by_error)));
+  EXPECT_FALSE(same(heat[0], heat[1]));
+  EXPECT_TRUE(same(whole[0], *std::ranges::min_element(heat, by_error)));
+}
+
+TEST(AutoRecipe, TakesMoreStepsWhereThereIsMoreToLearnFrom) {
+  EXPECT_EQ(usual_steps(1), 2000u);
+  EXPECT_EQ(usual_steps(80), 4000u);
+  EXPECT_EQ(usual_steps(400), 16000u);
+}
+
+TEST(AutoRecipe, CutsLongTrajectoriesAndLetsRolloutsStartAnywhereInThem) {
+  const RecordedProblem problem;
+  ModelPlan plan = problem.experiment(quick).models.at(0);
+  EXPECT_FALSE(starts_anywhere(plan.network->training));
+  EXPECT_TRUE(has_longer_rollouts(plan.network->training, 1001, 0.1));
+  EXPECT_FALSE(has_longer_rollouts(plan.network->training, 101, 0.1));
+  const auto stages = [&](Rollouts rollouts) {
+    return with_settings(plan, {LayerKind::mamba, 0.1, 1e-3, 0, rollouts, 0}, 800, 1001, 0.1)
+        .network->training.stages;
+  };
+  EXPECT_NEAR(stages(Rollouts::then).at(1).horizon, 15, 1e-12);
+  EXPECT_NEAR(stages(Rollouts::then_whole).at(1).horizon, 100, 1e-12);
+  plan.network->training.stages[0].window = 250;
+  EXPECT_TRUE(starts_anywhere(plan.network->training));
+  EXPECT_FALSE(has_longer_rollouts(plan.network->training, 1001, 0.1));
+  EXPECT_EQ(stages(Rollouts::then).at(1).window, 151u);
+}
+
+TEST(AutoRecipe, DoesTheSameWorkWithRolloutsAlone) {
+  const RecordedProblem problem;
+  ModelPlan plan = problem.experiment(quick).models.at(0);
+  plan.network->training.stages[0].window = 250;
+  const auto settled = [&](Rollouts rollouts) {
+    return with_settings(plan, {LayerKind::mamba, 0, 4e-3, 0, rollouts, 0}, 2000, 10001, 0.1);
+  };
+  const ModelPlan alone = settled(Rollouts::alone);
+  const auto& stages = alone.network->training.stages;
+  ASSERT_EQ(stages.size(), 2u);
+  for (const StagePlan& stage : stages) EXPECT_EQ(stage.loss, LossKind::rollout);
+  EXPECT_LT(stages[0].rollout_steps, stages[1].rollout_steps);
+  EXPECT_GT(stages[0].max_lr, stages[1].max_lr);
+  const double work = training_work(settled(Rollouts::none), 10001, 0.1);
+  EXPECT_NEAR(training_work(alone, 10001, 0.1) / work, 1, 0.02) << "whole steps";
 }
 
 TEST(BudgetClock, DecidesAfterAnInterruptionAsBefore) {

@@ -154,7 +154,7 @@ def fit(
     d_model: Optional[int] = None,
     blocks: Optional[int] = None,
     d_state: Optional[int] = None,
-    steps: int = 4000,
+    steps: Optional[int] = None,
     training: Optional[Mapping[str, Any]] = None,
     seed: int = 0,
     resume: bool = False,
@@ -188,6 +188,7 @@ def fit(
     budget      seconds, or "10min": trials that would take longer are left out
     kind        of the network: "mamba", "gru", ...; default: mamba or gru, whichever does better; with "fast" mamba
     d_model, blocks, d_state  sizes of the network; default: searched for
+    steps       of a whole training; default: by the number of training sequences with "auto", else 4000
     training    further settings of the [training] table: noise, max_lr, batch, loss_weights, window, ...
 
     closure.metadata("search") says as JSON what was tried; a ClosureWarning says where nothing was better than no
@@ -243,7 +244,7 @@ def fit(
     given = dict(training or {})
     if recipe is None:  # what says how to select or what to do one after the other is not for a search
         recipe = "fast" if {"select", "stages"} & set(given) else str(given.get("recipe", "auto"))
-    settings: dict[str, Any] = {"recipe": recipe, "steps": steps, "augmentation": False, "seed": seed, "target": target}
+    settings: dict[str, Any] = {"recipe": recipe, "augmentation": False, "seed": seed, "target": target}
     settings["normalisation"] = "mean_std" if _far_from_zero(train_arrays) else "max_abs"
     if target == "mean":
         settings["hold"] = "zero"  # held constant, the mean is what makes a step exact
@@ -251,6 +252,8 @@ def fit(
         settings["history"] = float(history)
     if recipe != "auto":
         settings["select"] = "loss"
+    if steps is not None or recipe != "auto":
+        settings["steps"] = 4000 if steps is None else steps
     if kind is None:
         kind = "auto" if recipe == "auto" and d_state is None else "mamba"
     model: dict[str, Any] = {"name": "closure", "kind": kind}
