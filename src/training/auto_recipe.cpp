@@ -143,7 +143,7 @@ class AutoTraining {
   /// What is learned: the closure at a time, or its mean over the step that follows. The closure of the validation data
   /// itself, coupled in both ways, says what a network could reach.
   void choose_coupling() {
-    if (!search_.judged || !is_open(training(), "target") || !is_open(training(), "hold")) return;
+    if (!search_.judged || !is_open(training(), "target")) return;
     if (data_.split("validation").masked()) return;
     const HeldClosure usual = training().held, mean{usual.hold, Target::mean};
     const double floor = exact_error(usual), other = exact_error(mean);

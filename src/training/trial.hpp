@@ -56,7 +56,7 @@ bool has_longer_rollouts(const TrainingPlan& plan, std::size_t times, double dt)
 /// Steps of a whole training that nobody gave: the more sequences there are to learn from, the more.
 std::size_t usual_steps(std::size_t sequences);
 
-/// Whether the experiment leaves a setting open: "kind", "noise", "max_lr", "size", "loss", "window", "steps", "batch", "hold",
+/// Whether the experiment leaves a setting open: "kind", "noise", "max_lr", "size", "loss", "window", "steps", "batch",
 /// "target".
 bool is_open(const TrainingPlan& plan, std::string_view setting);
 
