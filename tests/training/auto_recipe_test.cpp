@@ -135,7 +135,7 @@ TEST(AutoRecipe, UsesWhatABudgetLeavesForLongerTrainings) {
   options.budget = 10;
   const std::string training =
       "d_model = 2\nblocks = 1\nd_state = 1\n[training]\nsteps = 310\nbatch = 1\nnoise = 0\nmax_lr = "
-      "4e-3\nloss = 'closure'\n";
+      "4e-3\nloss = 'closure'\ntarget = 'instant'\n";
   const Json said = Json::parse(
       search(problem, folder.file("data.h5"), folder.file("m.safetensors"), options, training).search);
   std::vector<std::size_t> steps;
