@@ -244,7 +244,7 @@ class AutoTraining {
     }
   }
 
-  /// Climbs from the planned noise to the better side, as far as it gets better.
+  /// From the planned noise to less and more, and further up where more helps by more than chance; else to none.
   void try_noise() {
     if (!is_open(training(), "noise")) return;
     TrialSettings settings = search_.trials[best()].settings;
@@ -254,8 +254,13 @@ class AutoTraining {
       settings.noise = noise;
       attempt(settings, short_trial());
     }
-    settings.noise =
-        search_.trials[best()].settings.noise > middle ? middle * noise_factor * noise_factor : 0;
+    const auto error = [&](double noise) {
+      settings.noise = noise;
+      const auto found = std::ranges::find(search_.trials, settings, &Trial::settings);
+      return found == search_.trials.end() ? std::numeric_limits<double>::infinity() : found->error;
+    };
+    const bool more = as_good * error(middle * noise_factor) < error(middle);
+    settings.noise = more ? middle * noise_factor * noise_factor : 0;
     attempt(settings, short_trial());
   }
 

@@ -14,6 +14,9 @@ namespace {
 
 constexpr double overflow = 1e100;  // of a state: its square is near the end of the numbers
 constexpr double lost_error = 2;
+/// A share of stray runs counts as so many times the error, and at most as itself: what an accurate closure does where
+/// there are no data is not to outweigh what it does where there are.
+constexpr double strays_count = 10;
 
 }  // namespace
 
@@ -134,8 +137,9 @@ double RolloutValidation::mean_error(const Runs& runs, const LossContext& contex
       return infinity;
     }
   }
-  const double mean = sum / static_cast<double>(count_ * d_) + strayed / static_cast<double>(count_);
-  return std::isfinite(mean) ? mean : infinity;
+  const double mean = sum / static_cast<double>(count_ * d_), share = strayed / static_cast<double>(count_);
+  const double penalised = mean + share * std::min(1.0, strays_count * mean);
+  return std::isfinite(penalised) ? penalised : infinity;
 }
 
 template <class T>

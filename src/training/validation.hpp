@@ -35,7 +35,8 @@ class RolloutValidation {
   ///
   /// With `beyond` it must rank models that are all bad: pieces count at most `lost_error` (2 is what two
   /// unrelated signals of opposite sign have), a variable that is almost absent from a piece counts by a
-  /// tenth of its scale, and the share of pieces that stray from the data's range is added.
+  /// tenth of its scale, and the share of pieces that stray from the data's range is added, as far as it is not over ten
+  /// times the error.
   template <class T>
   double error(const NetworkShape& shape, std::span<const T> parameters, const LossContext& context) const;
 
