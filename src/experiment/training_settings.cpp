@@ -138,7 +138,9 @@ const SettingTable<StagePlan>& stage_settings() {
     t.choice("optimiser", &Plan::optimiser, optimisers,
              "PyTorch's AdamW; Adam's step in the eigenbases of the gradients' covariances; or quasi-Newton "
              "steps with a line search on one batch, drawn once for the stage");
-    t.integer("steps", &Plan::steps, {1}, "steps of the optimiser, under PyTorch's OneCycleLR");
+    t.integer("steps", &Plan::steps, {1},
+              "steps of the optimiser, under PyTorch's OneCycleLR; left out, `auto` goes by the number of "
+              "sequences");
     t.integer("batch", &Plan::batch, {1}, "sequences a step");
     t.number("max_lr", &Plan::max_lr, positive,
              "largest learning rate; of `lbfgs` the length of the first step");
