@@ -4,6 +4,7 @@
 
 #include <mac/error.hpp>
 #include <mac/experiment.hpp>
+#include <mac/model.hpp>
 #include <mac/paper_networks.hpp>
 #include <memory>
 #include <nlohmann/json.hpp>
@@ -22,6 +23,7 @@ struct Options {
   std::string work;
   std::string system = "burgers";
   std::string kind = "mamba";
+  std::string model;  // a file whose network it is, instead of the paper's
   std::string precision = "float32";
   std::size_t d_model = 0, d_state = 0, blocks = 0;  // 0: as the paper's
   std::size_t batch = 0;                             // 0: 1 for a step, 96 for training
@@ -33,8 +35,9 @@ struct Options {
   bool autoregressive = false;
 };
 
-/// The paper's network for the system, in the sizes that were asked for.
+/// The paper's network for the system, in the sizes that were asked for, or that of a file; of an ensemble one member.
 NetworkShape shape_of(const Options& options) {
+  if (!options.model.empty()) return load_model(options.model).shape.member();
   NetworkShape shape = paper_network(options.system, layer_kind_from(options.kind));
   if (options.d_model > 0) shape.d_model = options.d_model;
   if (options.d_state > 0) shape.d_state = options.d_state;
@@ -45,13 +48,14 @@ NetworkShape shape_of(const Options& options) {
 
 /// What a result says of its network.
 nlohmann::json to_json(const Options& options, const NetworkShape& shape) {
-  return {{"work", options.work},
-          {"system", options.system},
-          {"kind", options.kind},
-          {"d_model", shape.d_model},
-          {"d_state", shape.d_state},
-          {"blocks", shape.n_blocks},
-          {"parameters", parameter_count(shape)}};
+  return {
+      {"work", options.work},
+      {options.model.empty() ? "system" : "model", options.model.empty() ? options.system : options.model},
+      {"kind", to_string(shape.kind)},
+      {"d_model", shape.d_model},
+      {"d_state", shape.d_state},
+      {"blocks", shape.n_blocks},
+      {"parameters", parameter_count(shape)}};
 }
 
 /// A training iteration on the device is that of mac train: batch, loss, gradient and the optimiser's step.
@@ -110,13 +114,17 @@ void run(const Options& options) {
   const Timing timing =
       step ? time_step<T>(shape, batch, threads) : time_training<T>(shape, {batch, options.length}, threads);
   const double peak = fma_peak_gflops<T>(threads);
+  const double samples = static_cast<double>(step ? batch : batch * options.length);
+  const double operations = 2 * static_cast<double>(multiply_adds(shape)) * (step ? 1 : 3);
+  const double floor_seconds = 1e-9 * samples * operations / peak;
 
   nlohmann::json result = to_json(options, shape);
   result.update({{"precision", options.precision},
                  {"batch", batch},
                  {"threads", threads},
                  {"gflops", timing.gflops},
-                 {"peak_gflops", peak}});
+                 {"peak_gflops", peak},
+                 {"floor_seconds", floor_seconds}});
   if (step) {
     result["microseconds_per_step"] = 1e6 * timing.median_seconds;
     result["best_microseconds_per_step"] = 1e6 * timing.best_seconds;
@@ -128,8 +136,9 @@ void run(const Options& options) {
   if (!options.common.json.empty()) write_json(options.common.json, result);
   if (options.common.json == "-") return;
 
-  show("{} {}, {} parameters, {}, batch {}, {} {}\n", options.system, options.kind, parameter_count(shape),
-       options.precision, batch, threads, threads == 1 ? "thread" : "threads");
+  show("{} {}, {} parameters, {}, batch {}, {} {}\n", options.model.empty() ? options.system : options.model,
+       to_string(shape.kind), parameter_count(shape), options.precision, batch, threads,
+       threads == 1 ? "thread" : "threads");
   if (step)
     show("one step: {:.2f} µs (best {:.2f})\n", 1e6 * timing.median_seconds, 1e6 * timing.best_seconds);
   else
@@ -137,6 +146,8 @@ void run(const Options& options) {
          1e3 * timing.median_seconds, 1e3 * timing.best_seconds);
   show("{:.1f} GFLOP/s, {:.0f} % of the {:.0f} GFLOP/s that multiply-adds alone reach here\n", timing.gflops,
        100 * timing.gflops / peak, peak);
+  show("a sample and time: {:.4g} µs; its multiply-adds alone, the floor: {:.4g} µs\n",
+       1e6 * timing.median_seconds / samples, 1e6 * floor_seconds / samples);
 }
 
 }  // namespace
@@ -148,6 +159,7 @@ void add_bench(CLI::App& program) {
       "Examples:\n"
       "  mac bench step --batch 50\n"
       "  mac bench train --d-model 48 --d-state 16 --blocks 2\n"
+      "  mac bench step --model zoo/burgers-mac.safetensors --batch 1000\n"
       "  mac bench train --system lorenz96 --kind gru --length 54 --threads 2 --json -\n"
       "  mac bench train --device cuda --length 10001");
   command->add_option("work", options->work, "step: one rollout step; train: a forward and a backward pass")
@@ -170,6 +182,13 @@ void add_bench(CLI::App& program) {
   add_size("--d-model", options->d_model, "Width of the network");
   add_size("--d-state", options->d_state, "States of a channel, of kinds that have them");
   add_size("--blocks", options->blocks, "Blocks of the network");
+  command->add_option("--model", options->model, "The network of this model file instead of the paper's")
+      ->excludes("--system")
+      ->excludes("--kind")
+      ->excludes("--d-model")
+      ->excludes("--d-state")
+      ->excludes("--blocks")
+      ->type_name("FILE");
   command->add_option("--batch", options->batch, "Samples at once (default: 1 for step, 96 for train)")
       ->check(CLI::Range(1, 1000000))
       ->type_name("N");
@@ -204,7 +223,7 @@ void add_bench(CLI::App& program) {
       only_for(options->work, "train", option);
     for (const char* option : {"--recipe", "--models", "--rollout-steps"})
       only_for(options->device, "cuda", option);
-    only_for(options->device, "cpu", "--precision");
+    for (const char* option : {"--precision", "--model"}) only_for(options->device, "cpu", option);
     if (options->device == "cuda") return run_on_device(*options);
     precision_from(options->precision) == Precision::float32 ? run<float>(*options) : run<double>(*options);
   });
