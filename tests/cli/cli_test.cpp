@@ -171,7 +171,7 @@ TEST_F(CommandLine, ExplainsEveryMisuse) {
       {"bench step --length 3", 2, "--length: applies to train only"},
       {"bench train --device cuda --precision float64", 2, "--precision: applies to cpu only"},
       {"bench step --model @/text.h5", 1, "text.h5"},
-      {"bench step --model @/x --kind gru", 2, "--model excludes --kind"},
+      {"bench step --model @/x --kind gru", 2, "--kind excludes --model"},
       {"bench step --model @/x --device cuda", 2, "--model: applies to cpu only"},
       {"diagnose memory @/x --data @/data.h5 --kernel @/none.h5", 2, "--kernel requires --output"},
       {"diagnose memory @/x --data @/data.h5 --threshold nan", 2, "--threshold"},
