@@ -80,6 +80,22 @@ TEST(MpiProgram, AMistakeIsSaidOnceWithItsExitCode) {
   EXPECT_EQ(result.output.find("mac: "), result.output.rfind("mac: ")) << result.output;
 }
 
+TEST(MpiProgram, ADamagedDataFileIsRefusedOnce) {
+  const ScratchFolder folder;
+  const std::string study = written(folder, "study.toml",
+                                    small_study + "[[models]]\nname = \"net\"\nkind = \"gru\"\n"),
+                    data = folder.file("data.h5");
+  ASSERT_EQ(run_program("generate " + study + " -o " + data).exit_code, 0);
+  std::string bytes = read_bytes(data);
+  bytes[bytes.size() / 2] ^= 1;
+  write_bytes(data, bytes);
+  const ProgramResult result =
+      run_ranks(3, "train " + study + " --data " + data + " -o " + folder.file("net.safetensors"));
+  EXPECT_EQ(result.exit_code, 1);
+  EXPECT_NE(result.output.find("is damaged"), std::string::npos) << result.output;
+  EXPECT_EQ(result.output.find("is damaged"), result.output.rfind("is damaged")) << result.output;
+}
+
 TEST(MpiProgram, SaysWhichMpiItHas) {
   const std::string version = run_command(ranks_program() + " --version").output;
   EXPECT_NE(version.find(mpirun().find("mpich") != std::string::npos ? "MPICH" : "MPI"), std::string::npos)
