@@ -83,7 +83,9 @@ TEST(MpiProgram, AMistakeIsSaidOnceWithItsExitCode) {
 TEST(MpiProgram, ADamagedDataFileIsRefusedOnce) {
   const ScratchFolder folder;
   const std::string study = written(folder, "study.toml",
-                                    small_study + "[[models]]\nname = \"net\"\nkind = \"gru\"\n"),
+                                    small_study +
+                                        "[[models]]\nname = \"net\"\nkind = \"gru\"\nd_model = 2\nblocks = "
+                                        "1\n[training]\nrecipe = \"fast\"\nsteps = 2\n"),
                     data = folder.file("data.h5");
   ASSERT_EQ(run_program("generate " + study + " -o " + data).exit_code, 0);
   std::string bytes = read_bytes(data);
