@@ -6,6 +6,7 @@
 #include <mac/system_parameters.hpp>
 #include <memory>
 
+#include "base/standard_streams.hpp"
 #include "cli/commands.hpp"
 
 namespace mac::cli {
@@ -40,8 +41,8 @@ void add_ensemble(CLI::App& program) {
     const Model ensemble = make_ensemble(networks, options->models);
     save_model(ensemble, options->output);
     if (options->common.quiet) return;
-    fmt::print("{}: {} networks, {} parameters, {} numbers of memory\n", options->output, networks.size(),
-               ensemble.parameters.size(), ensemble.shape.state_size());
+    show("{}: {} networks, {} parameters, {} numbers of memory\n", options->output, networks.size(),
+         ensemble.parameters.size(), ensemble.shape.state_size());
   });
 }
 

@@ -104,14 +104,13 @@ std::string study_text(const DataFile& data) {
 
 void print_report(const ImportReport& report, const DataFile& data, const std::string& output) {
   const System& system = *data.experiment().system;
-  fmt::print("{}: {}, closure of {}, step {:g}\n", output, fmt::join(system.resolved_names(), ", "),
-             fmt::join(system.closure_names(), ", "), data.experiment().data.closure_step());
+  show("{}: {}, closure of {}, step {:g}\n", output, fmt::join(system.resolved_names(), ", "),
+       fmt::join(system.closure_names(), ", "), data.experiment().data.closure_step());
   for (const std::string& name : data.splits()) {
     const DataSplit split = data.split(name);
-    fmt::print("  {:<10} {} trajectories of {} times\n", name, split.trajectories(), split.times());
+    show("  {:<10} {} trajectories of {} times\n", name, split.trajectories(), split.times());
   }
-  for (const std::string& note : report.notes) fmt::print("{}\n", note);
-  std::fflush(stdout);
+  for (const std::string& note : report.notes) show("{}\n", note);
 }
 
 }  // namespace

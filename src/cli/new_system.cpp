@@ -7,6 +7,7 @@
 #include <mac/system.hpp>
 #include <memory>
 
+#include "base/standard_streams.hpp"
 #include "cli/commands.hpp"
 #include "cli/skeletons.hpp"
 #include "io/atomic_file.hpp"
@@ -22,16 +23,17 @@ struct SkeletonKind {
 };
 constexpr SkeletonKind skeleton_kinds[] = {
     {"equations", "", "", "", ""},
-    {"cpp", "cpp", skeleton_cpp, "$(CXX) -std=c++20 -O2 -shared -fPIC -I$(MAC_HEADERS) $< -o $@",
+    {"cpp", "cpp", skeleton_cpp, "$(CXX) -std=c++20 -O2 -shared -fPIC -I'$(MAC_HEADERS)' $< -o $@",
      "the system in C++, `mac/own_plugin.hpp`"},
-    {"c", "c", skeleton_c, "$(CC) -O2 -shared -fPIC -I$(MAC_HEADERS) $< -o $@",
+    {"c", "c", skeleton_c, "$(CC) -O2 -shared -fPIC -I'$(MAC_HEADERS)' $< -o $@",
      "the system in C, `mac/plugin.h`"},
     {"fortran", "f90", skeleton_fortran, "gfortran -O2 -shared -fPIC $< -o $@",
      "the system in Fortran, the functions of `mac/plugin.h`"}};
 
 std::string filled(std::string text, const std::vector<std::pair<std::string, std::string>>& values) {
   for (const auto& [key, value] : values)
-    for (std::size_t at; (at = text.find(key)) != std::string::npos;) text.replace(at, key.size(), value);
+    for (std::size_t at = 0; (at = text.find(key, at)) != std::string::npos; at += value.size())
+      text.replace(at, key.size(), value);
   return text;
 }
 
@@ -123,7 +125,7 @@ void add_new_system(CLI::App& program) {
         chosen == options->chosen.end() ? 0 : static_cast<std::size_t>(chosen - options->chosen.begin());
     const auto files = write_skeleton(options->name, skeleton_kinds[kind], folder);
     if (!options->common.quiet)
-      fmt::print("{}: {}\nNext: cd {} && {}\n", folder.string(), fmt::join(files, ", "), folder.string(),
+      show("{}: {}\nNext: cd {} && {}\n", folder.string(), fmt::join(files, ", "), folder.string(),
                  kind == 0 ? "sh test.sh" : "make test");
   });
 }

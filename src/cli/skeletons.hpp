@@ -110,43 +110,42 @@ void mac_reduced_vjp(const double* p, const double* y, const double* adjoint, do
 }
 )c";
 
-inline constexpr const char* skeleton_cpp = R"cpp(// @NAME@ as a plug-in. mac/own_system.hpp lists what else a system may have: symmetries, time, diagnostics, ...
+// Another delimiter than cpp: clang-format would take the text for a part of this file.
+inline constexpr const char* skeleton_cpp =
+    R"plugin(// @NAME@ as a plug-in. mac/own_system.hpp lists what else a system may have: symmetries, time, diagnostics, ...
 #include <mac/own_plugin.hpp>
 
-                                                  struct Equations {
-                                                    double d, k;
+struct Equations {
+  double d, k;
 
-                                                    explicit Equations(const mac::ConfigTable& table)
-                                                        : d(table.number_or("d", 0.2)),
-                                                          k(table.number_or("k", 0.8)) {}
+  explicit Equations(const mac::ConfigTable& table) : d(table.number_or("d", 0.2)), k(table.number_or("k", 0.8)) {}
 
-                                                    std::vector<std::string> resolved_names() const {
-                                                      return {"x", "v"};
-                                                    }  // the first variables of the full state
-                                                    std::vector<std::size_t> closure_targets() const { return {1}; }  // whose equations have a closure: v
-                                                    std::size_t full_size() const { return 4; }  // x, v, p, q
+  // The first variables of the full state, and whose equations have a closure: v.
+  std::vector<std::string> resolved_names() const { return {"x", "v"}; }
+  std::vector<std::size_t> closure_targets() const { return {1}; }
+  std::size_t full_size() const { return 4; }  // x, v, p, q
 
-                                                    // A template: the gradient of the reduced model comes from it.
-                                                    template <class Scalar>
-                                                    void reduced_rhs(const Scalar* y, Scalar* dydt) const {
-                                                      dydt[0] = y[1];
-                                                      dydt[1] = y[0] - y[0] * y[0] * y[0] - d * y[1];
-                                                    }
-                                                    void full_rhs(const double* z, double* dzdt) const {
-                                                      reduced_rhs(z, dzdt);
-                                                      dzdt[1] += k * z[2];
-                                                      dzdt[2] = z[3];
-                                                      dzdt[3] = z[0] - 2.25 * z[2] - z[3] / 2;
-                                                    }
-                                                    void sample(mac::RandomStream& random, std::span<double> z) const {
-                                                      z[0] = random.uniform(-1.5, 1.5);
-                                                      z[1] = random.uniform(-1, 1);
-                                                      z[2] = z[3] = 0;
-                                                    }
-                                                  };
+  // A template: the gradient of the reduced model comes from it.
+  template <class Scalar>
+  void reduced_rhs(const Scalar* y, Scalar* dydt) const {
+    dydt[0] = y[1];
+    dydt[1] = y[0] - y[0] * y[0] * y[0] - d * y[1];
+  }
+  void full_rhs(const double* z, double* dzdt) const {
+    reduced_rhs(z, dzdt);
+    dzdt[1] += k * z[2];
+    dzdt[2] = z[3];
+    dzdt[3] = z[0] - 2.25 * z[2] - z[3] / 2;
+  }
+  void sample(mac::RandomStream& random, std::span<double> z) const {
+    z[0] = random.uniform(-1.5, 1.5);
+    z[1] = random.uniform(-1, 1);
+    z[2] = z[3] = 0;
+  }
+};
 
-                                                  MAC_EXPORT_SYSTEM(Equations, "@NAME@")
-)cpp";
+MAC_EXPORT_SYSTEM(Equations, "@NAME@")
+)plugin";
 
 inline constexpr const char* skeleton_fortran =
     R"f90(! @NAME@ as a plug-in. Procedures keep no state: they are called from several threads at once.

@@ -38,26 +38,22 @@ nlohmann::json to_json(const std::vector<SweepAxis>& axes, const SweepResult& re
           {"kept", result.kept}};
 }
 
-/// As a word of a shell.
-std::string shell_word(const std::string& text) {
-  std::string word = "'";
-  for (const char c : text) word += c == '\'' ? std::string("'\\''") : std::string(1, c);
-  return word + "'";
-}
-
 /// The command again, with absolute paths, for jobs that start anywhere.
 void write_slurm(const CLI::App& command, const Experiment& experiment, const std::vector<SweepAxis>& axes,
                  const std::string& folder, const SweepOptions& options) {
   namespace fs = std::filesystem;
-  std::string words = shell_word(fs::read_symlink("/proc/self/exe").string()) + " sweep";
+  std::vector<std::string> words{fs::read_symlink("/proc/self/exe").string()};
+  for (const std::string& plugin : command.get_parent()->get_option("--plugin")->results())
+    words.insert(words.end(), {"--plugin", fs::absolute(plugin).string()});
+  words.push_back("sweep");
   for (const CLI::Option* option : command.get_options()) {
     const std::string name = option->get_name();
     if (option->count() == 0 || name == "--slurm" || name == "--help") continue;
-    const bool file = name == "experiment" || name == "--output";
-    for (std::string value : option->results()) {
-      if (option->get_expected_max() == 0) value.clear();  // a flag
-      if (file) value = fs::absolute(value).string();
-      words += (name == "experiment" ? "" : " " + name) + (value.empty() ? "" : " " + shell_word(value));
+    for (const std::string& value : option->results()) {
+      const bool flag = option->get_expected_max() == 0;
+      const bool file = name == "experiment" || name == "--output" || (name == "--json" && value != "-");
+      if (name != "experiment") words.push_back(name);
+      if (!flag) words.push_back(file ? fs::absolute(value).string() : value);
     }
   }
   const std::size_t points = sweep_points(axes, options);

@@ -63,10 +63,11 @@ std::shared_ptr<const SystemFamily> make_family(const ConfigTable& root,
   return std::make_shared<SystemFamily>(root.table("system"), names, system);
 }
 
-/// Throws UsageError unless there is a system for the value, and the solver is stable.
-void check_value(const ConfigTable& system, const ConfigTable& data, double dt, const std::string& name,
-                 double value) {
-  const auto made = make_system(with_parameters(middle_of(system), {{name, value}}));
+/// Throws UsageError unless there is a system for the value, and the solver is stable. `like`: the system at the
+/// middle, so that an experiment inside a file loads no plug-in here either.
+void check_value(const ConfigTable& system, const SystemDescription& like, const ConfigTable& data, double dt,
+                 const std::string& name, double value) {
+  const auto made = make_system(with_parameters(middle_of(system), {{name, value}}), like);
   if (const auto limit = made->largest_stable_dt(); limit && dt > *limit)
     data.fail("dt", fmt::format("is {}, but the {} solver is stable only up to {:.3g} at {} = {}", dt,
                                 made->name(), *limit, name, value));
@@ -74,10 +75,12 @@ void check_value(const ConfigTable& system, const ConfigTable& data, double dt, 
 
 /// The laws of a split: its own, or those of [system], or the number there.
 std::vector<ParameterLaw> read_laws(const ConfigTable& root, const ConfigTable& split, double dt,
-                                    const SystemFamily* family, bool is_known) {
+                                    const SystemFamily* family, const System& like) {
   const auto own = split.table_if("system");
   if (!family) return {};
   const ConfigTable system = root.table("system");
+  const bool is_known = like.is_known();
+  const SystemDescription description = describe(like);
   const std::map<std::string, ParameterLaw> common = system_laws(system);
   std::vector<ParameterLaw> laws;
   for (const std::string& name : family->names()) {
@@ -95,11 +98,11 @@ std::vector<ParameterLaw> read_laws(const ConfigTable& root, const ConfigTable& 
     if (!is_known) continue;
     for (const double value : {laws.back().low(), laws.back().high()}) {
       if (!own || !own->has(name)) {
-        check_value(system, root.table("data"), dt, name, value);
+        check_value(system, description, root.table("data"), dt, name, value);
         continue;
       }
       try {
-        check_value(system, root.table("data"), dt, name, value);
+        check_value(system, description, root.table("data"), dt, name, value);
       } catch (const UsageError& error) {
         own->fail(name, fmt::format("is not possible: {}", error.what()));
       }
@@ -177,7 +180,7 @@ DataPlan read_data(const ConfigTable& root, const System& system, const SystemFa
   for (const SplitKind& kind : split_kinds)
     if (const auto split = table.table_if(kind.name)) {
       data.splits.push_back(read_split(*split, kind, data, system));
-      data.splits.back().laws = read_laws(root, *split, data.dt, family, system.is_known());
+      data.splits.back().laws = read_laws(root, *split, data.dt, family, system);
     }
   table.reject_unknown_keys();  // before anyone misses the split whose name is misspelt
   if (data.splits.empty())

@@ -3,7 +3,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cctype>
 #include <cmath>
+#include <set>
 
 namespace mac::report {
 
@@ -22,6 +24,19 @@ std::vector<std::string> Figure::models() const {
       for (const Curve& curve : axes.curves)
         if (std::ranges::find(names, curve.model) == names.end()) names.push_back(curve.model);
   return names;
+}
+
+void make_names_safe(std::vector<Figure>& figures) {
+  constexpr std::size_t longest = 100;
+  std::set<std::string> taken;
+  for (Figure& figure : figures) {
+    std::string& name = figure.name;
+    for (char& c : name)
+      if (!std::isalnum(static_cast<unsigned char>(c)) && c != '-') c = '_';
+    name.resize(std::min(name.size(), longest));
+    const std::string first = name;
+    for (int number = 2; !taken.insert(name).second; ++number) name = fmt::format("{}_{}", first, number);
+  }
 }
 
 Curve thinned(const Curve& curve, std::size_t most) {
@@ -93,7 +108,9 @@ std::vector<Tick> linear_ticks(AxisRange range, std::size_t most, double unit) {
     if (factor * power >= rough) step = factor * power;
   std::vector<Tick> ticks;
   const double slack = 1e-9 * step;
-  for (double n = std::ceil((range.low - slack) / step); n * step <= range.high + slack; ++n) {
+  // Far from zero n + 1 may be n: the count ends it, too.
+  for (double n = std::ceil((range.low - slack) / step);
+       n * step <= range.high + slack && ticks.size() <= most + 1; ++n) {
     const std::string number = fmt::format("{:.6g}", std::abs(n * step) < slack ? 0 : n * step / unit);
     ticks.push_back({n * step, number.starts_with('-') ? "−" + number.substr(1) : number});
   }

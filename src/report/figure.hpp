@@ -55,6 +55,10 @@ struct Figure {
   std::vector<std::string> models() const;
 };
 
+/// Gives every figure a name that can be one of files and of a place in a page, and that no other has: what is in a
+/// name may come from anybody's data.
+void make_names_safe(std::vector<Figure>& figures);
+
 /// At most `most` of the points, evenly taken, the last one among them.
 Curve thinned(const Curve& curve, std::size_t most);
 /// At most `most` points, each the median of a run of consecutive ones: a noisy series made readable.

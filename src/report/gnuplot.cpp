@@ -8,6 +8,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <atomic>
 #include <cerrno>
 #include <chrono>
@@ -73,7 +74,10 @@ class TemporaryFolder {
 
 /// Runs gnuplot on `script` inside the folder; no shell, no name of a user's file.
 void run_gnuplot(const fs::path& folder, const std::string& script, const std::string& figure) {
-  std::ofstream(folder / "script.gp", std::ios::binary) << script;
+  std::ofstream file_of_script(folder / "script.gp", std::ios::binary);
+  if (!(file_of_script << script) || !file_of_script.flush())
+    throw Error("{}: cannot be written, for the figure {}; is the disk full? TMPDIR names another folder",
+                (folder / "script.gp").string(), figure);
   posix_spawn_file_actions_t actions;
   posix_spawn_file_actions_init(&actions);
   posix_spawn_file_actions_addchdir_np(&actions, folder.c_str());
@@ -148,7 +152,12 @@ DrawnFigure draw(const Figure& figure) {
   }
   drawn.pdf = without_date(read_file(folder.path() / "figure.pdf"));
   drawn.whole_svg = read_file(folder.path() / "figure.svg");
-  if (drawn.pdf.empty()) throw Error("gnuplot drew no PDF of the figure {}", figure.name);
+  // gnuplot does not notice that its disk is full.
+  if (drawn.pdf.find("%%EOF", drawn.pdf.size() - std::min<std::size_t>(drawn.pdf.size(), 64)) ==
+          std::string::npos ||
+      drawn.whole_svg.find("</svg>") == std::string::npos)
+    throw Error("gnuplot did not finish the figure {}; is the disk of {} full? TMPDIR names another folder",
+                figure.name, folder.path().parent_path().string());
   return drawn;
 }
 

@@ -253,6 +253,7 @@ Evaluation write_report(Source source, const std::string& output, const ReportOp
   add(training_time_figure(source.timing, source.timing_file));
   add(step_time_figure(times));
 
+  make_names_safe(figures);
   std::vector<DrawnFigure> drawn;
   for (const Figure& figure : figures) drawn.push_back(draw(figure));
   Section shown{"figures", "Figures", {}};
@@ -279,11 +280,13 @@ Evaluation write_report(Source source, const std::string& output, const ReportOp
 void draw_series(const Evaluation& evaluation, const std::string& folder) {
   namespace fs = std::filesystem;
   make_folder(folder);
-  for (const auto& figures :
-       {report::series_figures(evaluation), report::statistics_figures(evaluation),
-        report::parameter_figures(evaluation), report::verification_figures(evaluation)})
-    for (const report::Figure& figure : figures)
-      write_file_atomically(fs::path(folder) / (figure.name + ".svg"), report::draw(figure).whole_svg);
+  std::vector<report::Figure> figures;
+  for (const auto& some : {report::series_figures(evaluation), report::statistics_figures(evaluation),
+                           report::parameter_figures(evaluation), report::verification_figures(evaluation)})
+    figures.insert(figures.end(), some.begin(), some.end());
+  report::make_names_safe(figures);
+  for (const report::Figure& figure : figures)
+    write_file_atomically(fs::path(folder) / (figure.name + ".svg"), report::draw(figure).whole_svg);
 }
 
 Evaluation report_run(const std::string& folder, const std::string& output, const ReportOptions& options) {

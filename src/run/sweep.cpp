@@ -1,5 +1,8 @@
 #include "run/sweep.hpp"
 
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
 #include <algorithm>
 #include <charconv>
 #include <cmath>
@@ -183,7 +186,8 @@ SweepAxis sweep_axis(const std::string& text) {
       }
     }
   }
-  if (axis.key.empty() || axis.values.empty())
+  const auto is_control = [](char c) { return static_cast<unsigned char>(c) < ' ' || c == '\x7f'; };
+  if (axis.key.empty() || axis.values.empty() || std::ranges::any_of(text, is_control))
     throw UsageError("--over {}: expected KEY=VALUE,VALUE,..., as in training.noise=0.01,0.03", text);
   return axis;
 }
@@ -203,7 +207,13 @@ class Points {
     std::map<std::string, std::string> data;  // of [system] and [data], the folder that has them
     for (const Combination& values : all_) {  // all of them are read before the first runs
       experiments_.push_back(with_values(experiment, axes, values));
-      names_.push_back(folder_name(axes, values));
+      const std::string name = folder_name(axes, values);
+      if (const auto other = std::ranges::find(names_, name); other != names_.end())
+        throw UsageError("--over: {} and {} would have the same folder {}: names of files have no place for "
+                         "what makes them different",
+                         fmt::join(all_[static_cast<std::size_t>(other - names_.begin())], ", "),
+                         fmt::join(values, ", "), name);
+      names_.push_back(name);
       folders_.push_back((fs::path(folder) / names_.back()).string());
       const ConfigTable& config = experiments_.back().config;
       const auto [shared, is_new] = data.try_emplace(
@@ -282,6 +292,9 @@ void write_tables(const std::vector<SweepAxis>& axes, const fs::path& folder, co
 SweepResult sweep(const Experiment& experiment, const std::vector<SweepAxis>& axes, const std::string& folder,
                   const SweepOptions& options) {
   if (axes.empty()) throw UsageError("--over: there is no setting to vary");
+  for (const SweepAxis& axis : axes)
+    if (std::ranges::count(axes, axis.key, &SweepAxis::key) > 1)
+      throw UsageError("--over {}: is there twice; give all values in one", axis.key);
   const Points points(experiment, axes, folder, options);
   if (options.point && *options.point >= points.size())
     throw UsageError("--point {}: there are {} combinations, from 0 on", *options.point, points.size());
@@ -313,7 +326,20 @@ SweepResult sweep(const Experiment& experiment, const std::vector<SweepAxis>& ax
   return result;
 }
 
-std::string slurm_script(const std::string& command, std::size_t points) {
+namespace {
+
+/// As a word of any shell: sbatch --wrap hands the job to sh, which knows less than bash.
+std::string shell_word(const std::string& text) {
+  std::string word = "'";
+  for (const char c : text) word += c == '\'' ? std::string("'\\''") : std::string(1, c);
+  return word + "'";
+}
+
+}  // namespace
+
+std::string slurm_script(const std::vector<std::string>& command, std::size_t points) {
+  std::string words;
+  for (const std::string& word : command) words += (words.empty() ? "" : " ") + shell_word(word);
   return fmt::format(
       R"(#!/usr/bin/env bash
 # A sweep of {0} runs as a Slurm job array: the data that runs share, the runs, the table. `bash sweep.sh` submits it;
@@ -321,13 +347,13 @@ std::string slurm_script(const std::string& command, std::size_t points) {
 # arguments, `bash sweep.sh --time=2:00:00 --cpus-per-task=8`. At most 32 runs at once: MAC_AT_ONCE=64 bash sweep.sh
 set -euo pipefail
 submit() {{ sbatch --parsable --ntasks=1 "$@"; }}
-run=({1})
+run={1}
 
-data=$(submit --job-name=mac-data "$@" --wrap="${{run[*]@Q}} --only-data")
-points=$(submit --job-name=mac-sweep --dependency=afterok:$data --array=0-{2}%${{MAC_AT_ONCE:-32}} "$@"   --wrap="${{run[*]@Q}} --point \$SLURM_ARRAY_TASK_ID")
-submit --job-name=mac-table --dependency=afterany:$points "$@" --wrap="${{run[*]@Q}}"
+data=$(submit --job-name=mac-data "$@" --wrap="$run --only-data")
+points=$(submit --job-name=mac-sweep --dependency=afterok:$data --array=0-{2}%${{MAC_AT_ONCE:-32}} "$@" --wrap="$run --point \$SLURM_ARRAY_TASK_ID")
+submit --job-name=mac-table --dependency=afterany:$points "$@" --wrap="$run"
 )",
-      points, command, points - 1);
+      points, shell_word(words), points - 1);
 }
 
 }  // namespace mac

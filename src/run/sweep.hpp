@@ -51,8 +51,8 @@ SweepResult sweep(const Experiment& experiment, const std::vector<SweepAxis>& ax
 /// How many combinations there are.
 std::size_t sweep_points(const std::vector<SweepAxis>& axes, const SweepOptions& options);
 
-/// A script for Slurm: `command` (mac sweep ... with its arguments) for the data, for `points` tasks of a job array, and
-/// for the table, each after the one before. Jobs without MPI.
-std::string slurm_script(const std::string& command, std::size_t points);
+/// A script for Slurm: `command` (the words of mac sweep ... with its arguments) for the data, for `points` tasks of a
+/// job array, and for the table, each after the one before. Jobs without MPI.
+std::string slurm_script(const std::vector<std::string>& command, std::size_t points);
 
 }  // namespace mac

@@ -97,8 +97,9 @@ Lattice lattice_from(const Json& json) {
 void check_lattices(const SystemDescription& description, const std::string& file) {
   for (const Lattice& lattice : description.lattices) {
     std::size_t sites = 1;
-    for (const std::size_t extent : lattice.extents) sites *= extent;
-    const bool sound = !lattice.extents.empty() && lattice.edges.size() == lattice.extents.size() &&
+    for (const std::size_t extent : lattice.extents)  // no product that overflows is taken for a small one
+      sites = extent <= lattice.variables.size() ? sites * extent : 0;
+    const bool sound = sites > 0 && !lattice.extents.empty() && lattice.edges.size() == lattice.extents.size() &&
                        sites == lattice.variables.size() &&
                        std::ranges::all_of(lattice.variables, [&](std::size_t variable) {
                          return variable < description.resolved_names.size();

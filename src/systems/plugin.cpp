@@ -1,17 +1,21 @@
 #include "systems/plugin.hpp"
 
 #include <dlfcn.h>
+#include <fcntl.h>
 #include <mac/plugin.h>
+#include <poll.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cmath>
+#include <csignal>
 #include <cstring>
 #include <filesystem>
 #include <mac/config.hpp>
 #include <mac/error.hpp>
 #include <mac/own_plugin.hpp>
+#include <mac/progress.hpp>
 #include <mac/random.hpp>
 #include <mac/rk4_solver.hpp>
 #include <mutex>
@@ -24,6 +28,7 @@ namespace mac {
 namespace {
 
 constexpr double difference_step = 6e-6;  // about the cube root of double's rounding
+constexpr unsigned seconds_to_try = 120;  // each function once: a thousand times what a slow model needs
 
 /// A library's functions and what it says of its system.
 struct Library {
@@ -136,11 +141,21 @@ void find(void* handle, const std::string& path, const char* name, Function& fun
   if (!function && needed) throw UsageError("{}: is no plug-in: it has no function {}", path, name);
 }
 
+/// Each once, and none that [system] has for something else.
+void expect_names(const ConfigTable& table, const char* key, const std::vector<std::string>& names) {
+  for (const std::string& name : names) {
+    if (name.empty() || name == "name" || name == "plugin")
+      table.fail(key, fmt::format("\"{}\" is no name for one", name));
+    if (std::ranges::count(names, name) > 1) table.fail(key, fmt::format("\"{}\" is there twice", name));
+  }
+}
+
 void read_description(const char* text, Library& library) {
   const ConfigTable table = ConfigTable::parse(text ? text : "", library.path + " (mac_plugin_system)");
   library.name = table.string("name");
   library.resolved_names = table.strings("resolved");
   if (library.resolved_names.empty()) table.fail("resolved", "needs the name of a variable");
+  expect_names(table, "resolved", library.resolved_names);
   library.size = static_cast<std::size_t>(
       table.integer("size", static_cast<std::int64_t>(library.resolved_names.size()), 100'000'000));
   for (const std::string& target : table.strings_or("targets", library.resolved_names)) {
@@ -152,6 +167,7 @@ void read_description(const char* text, Library& library) {
   }
   if (library.targets.empty()) table.fail("targets", "needs a variable whose equation has a closure");
   library.parameter_names = table.strings_or("parameters", {});
+  expect_names(table, "parameters", library.parameter_names);
   if (table.has("defaults") || !library.parameter_names.empty())
     library.defaults = table.numbers("defaults", library.parameter_names.size());
   library.random = static_cast<std::size_t>(table.integer_or("random", 0, 0, 100'000'000));
@@ -223,14 +239,29 @@ std::string try_out(const Library& library, const About& about) {
   return "";
 }
 
+/// What the child says, to its end; the user may interrupt a function that never comes back.
+std::string heard(int end, pid_t child) {
+  std::string told;
+  for (char buffer[512];;) {
+    pollfd waited{end, POLLIN, 0};
+    if (interrupted()) ::kill(child, SIGKILL);
+    if (::poll(&waited, 1, 100) <= 0) continue;  // nothing yet, or a signal
+    const ssize_t n = ::read(end, buffer, sizeof buffer);
+    if (n > 0) told.append(buffer, static_cast<std::size_t>(n));
+    if (n == 0 || (n < 0 && errno != EINTR)) return told;
+  }
+}
+
 /// In a process of its own, so that a crash is a sentence.
 void check(const Library& library) {
   int ends[2];
-  if (pipe(ends) != 0)
+  if (pipe2(ends, O_CLOEXEC) != 0)
     throw Error("{}: no pipe to try the plug-in out: {}", library.path, std::strerror(errno));
   const pid_t child = fork();
-  if (child < 0) throw Error("{}: no process to try the plug-in out: {}", library.path, std::strerror(errno));
   if (child == 0) {
+    for (const int signal : {SIGSEGV, SIGBUS, SIGABRT, SIGFPE, SIGILL, SIGALRM, SIGTERM, SIGINT, SIGHUP})
+      std::signal(signal, SIG_DFL);
+    ::alarm(seconds_to_try);
     const auto tell = [&](char what, const std::string& text) {
       const std::string line = what + text + "\n";
       return write(ends[1], line.data(), line.size()) == static_cast<ssize_t>(line.size());
@@ -238,20 +269,22 @@ void check(const Library& library) {
     const std::string fault = try_out(library, [&](const char* function) { tell('>', function); });
     _exit(tell('!', fault) && fault.empty() ? 0 : 1);
   }
+  const int failure = errno;
   close(ends[1]);
-  std::string told;
-  char buffer[512];
-  for (ssize_t n = 0; (n = read(ends[0], buffer, sizeof buffer)) > 0 || (n < 0 && errno == EINTR);)
-    told.append(buffer, static_cast<std::size_t>(std::max<ssize_t>(n, 0)));
+  const std::string told = child > 0 ? heard(ends[0], child) : "";
   close(ends[0]);
+  if (child < 0) throw Error("{}: no process to try the plug-in out: {}", library.path, std::strerror(failure));
   int status = 0;
   while (waitpid(child, &status, 0) < 0 && errno == EINTR) continue;
+  throw_if_interrupted();
   if (WIFEXITED(status) && WEXITSTATUS(status) == 0) return;
   if (const std::size_t fault = told.find('!'); WIFEXITED(status) && fault != std::string::npos)
     throw UsageError("{}: {}", library.path, told.substr(fault + 1, told.find('\n', fault) - fault - 1));
   const std::size_t last = told.rfind('>');
   const std::string function =
       last == std::string::npos ? "a function" : told.substr(last + 1, told.find('\n', last) - last - 1);
+  if (WIFSIGNALED(status) && WTERMSIG(status) == SIGALRM)
+    throw UsageError("{}: {} has not come back after {} seconds", library.path, function, seconds_to_try);
   if (WIFSIGNALED(status))
     throw UsageError("{}: {} crashes: {}", library.path, function, strsignal(WTERMSIG(status)));
   throw UsageError("{}: {} ends the program", library.path, function);

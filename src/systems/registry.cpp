@@ -115,7 +115,7 @@ std::unique_ptr<System> make_system(const ConfigTable& table, const SystemDescri
   table.has("plugin");  // where its library was: a file never loads one
   if (const SystemFactory make = factory_of(table.string("name"))) return checked(make(table));
   if (description.resolved_names.empty())
-    return make_system(table);  // the file does not say: refused by name
+    table.choice("name", system_names());  // the file does not say: refused by name
   table.accept_all_keys();
   return make_described(description);
 }

@@ -133,9 +133,10 @@ TEST(MpiProgram, ASweepThatIsKilledAgainAndAgainComputesEachRunOnce) {
 
 TEST(MpiProgram, ASlurmScriptDoesTheSweepInJobs) {
   const ScratchFolder folder;
-  const std::string study = written(folder, "my study.toml", small_study + models),
-                    target = folder.file("out");
-  // A Slurm of one line: sbatch runs what it is given at once, every task of an array.
+  // All that a shell could take for something else.
+  const std::string name = "my \"study\" $(touch gone)\n`touch gone`; \\ \xc3\xa9.toml";
+  const std::string study = written(folder, name, small_study + models), target = folder.file("out");
+  // A Slurm of one line: sbatch runs what it is given at once, by sh, every task of an array.
   written(folder, "sbatch", R"(#!/usr/bin/env bash
 tasks=(0)
 for word; do
@@ -144,7 +145,7 @@ for word; do
     --wrap=*) job=${word#--wrap=};;
   esac
 done
-for SLURM_ARRAY_TASK_ID in "${tasks[@]}"; do export SLURM_ARRAY_TASK_ID; bash -c "$job" >> jobs.log 2>&1; done
+for SLURM_ARRAY_TASK_ID in "${tasks[@]}"; do export SLURM_ARRAY_TASK_ID; sh -c "$job" >> jobs.log 2>&1; done
 echo 1234
 )");
   fs::permissions(folder.file("sbatch"), fs::perms::owner_all);
@@ -153,11 +154,12 @@ echo 1234
   ASSERT_EQ(script.exit_code, 0) << script.output;
   ASSERT_EQ(names_in(target), std::vector<std::string>{"sweep.sh"});
   const ProgramResult jobs =
-      run_command("cd " + folder.path().string() + " && PATH=.:$PATH bash out/sweep.sh 2>&1");
+      run_command("cd " + folder.path().string() + " && LC_ALL=C PATH=.:$PATH bash out/sweep.sh 2>&1");
   EXPECT_EQ(jobs.exit_code, 0) << jobs.output << read_bytes(folder.file("jobs.log"));
   EXPECT_EQ(names_in(target), (std::vector<std::string>{"sweep.csv", "sweep.html", "sweep.sh", "sweep.svg",
                                                         "training.noise=0", "training.noise=0.1"}))
       << read_bytes(folder.file("jobs.log"));
+  EXPECT_FALSE(fs::exists(folder.file("gone")));
   EXPECT_EQ(
       run_program("sweep '" + study + "' --over training.noise=0,0.1 -o " + target + " --point 2").exit_code,
       2);

@@ -48,6 +48,25 @@ TEST(Ticks, AreRoundNumbers) {
   EXPECT_EQ(labels(log_ticks({0.15, 0.6}, 5)), (std::vector<std::string>{"0.2", "0.5"}));
 }
 
+TEST(Ticks, AreFewWhereNumbersAreTooLargeToCountByOne) {
+  EXPECT_LT(linear_ticks({1e17, 1e17 + 16}, 5).size(), 8u);
+}
+
+TEST(FigureNames, AreThoseOfFilesWhateverTheyWereMadeOf) {
+  std::vector<Figure> figures(4);
+  figures[0].name = "parameter_x\"><img src=x onerror=alert(1)>";
+  figures[1].name = "parameter_../../etc";
+  figures[2].name = "l2_error_1+x";
+  figures[3].name = "l2_error_1-x";
+  figures.push_back(figures[2]);
+  make_names_safe(figures);
+  EXPECT_EQ(figures[0].name, "parameter_x___img_src_x_onerror_alert_1__");
+  EXPECT_EQ(figures[1].name, "parameter_______etc");
+  EXPECT_EQ(figures[2].name, "l2_error_1_x");
+  EXPECT_EQ(figures[3].name, "l2_error_1-x");
+  EXPECT_EQ(figures[4].name, "l2_error_1_x_2");
+}
+
 TEST(ShownRange, OnALogAxisLeavesOutTheZerosOfAnError) {
   Curve curve{"mac", {}, {}};
   for (int i = 1; i <= 100; ++i) curve.x.push_back(i), curve.y.push_back(i == 50 ? 1e-14 : i == 1 ? 0 : 1e-3);
@@ -80,14 +99,17 @@ TEST(Draw, TakesAnyTextAndGapsAndEmptyCurves) {
   figure.name = "odd";
   figure.title = "a \"quoted\" <title> & `command` $HOME";
   figure.x_label = "x_1 {y} ^2 \"; quit";
+  const std::string script = "</text><script>alert(1)</script>";
   Curve gaps = ramp(5);
   gaps.y[2] = NAN;
   gaps.y[3] = INFINITY;
   gaps.model = "a_b\"`'\\";
-  figure.panels.push_back({"p", {{"y", false, {gaps}}, {"z", true, {Curve{"mac", {}, {}}}}}});
+  figure.panels.push_back({script, {{"y" + script, false, {gaps}}, {"z", true, {Curve{"mac", {}, {}}}}}});
   const DrawnFigure drawn = draw(figure);
   ASSERT_EQ(drawn.svg.size(), 1u);
   EXPECT_NE(drawn.svg[0].find("x_1 {y} ^2 \"; quit"), std::string::npos);
+  EXPECT_EQ(drawn.svg[0].find("<script>"), std::string::npos);
+  EXPECT_EQ(drawn.whole_svg.find("<script>"), std::string::npos);
   EXPECT_EQ(drawn.svg[0].find("'black'"), std::string::npos);
   EXPECT_TRUE(drawn.pdf.starts_with("%PDF-"));
 }

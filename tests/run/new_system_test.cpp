@@ -49,7 +49,8 @@ TEST(NewSystemCommand, RefusesNamesAndFoldersThatAreTaken) {
     return result.output;
   };
   EXPECT_NE(message("kdv").find("there is a system \"kdv\" already"), std::string::npos);
-  EXPECT_NE(message("My-System").find("is no name of a system"), std::string::npos);
+  for (const char* name : {"My-System", "../mine", "a/b", "a.b", "'a b'", "'a\"b'", "9lives", "''"})
+    EXPECT_NE(message(name).find("is no name of a system"), std::string::npos) << name;
   EXPECT_NE(message("mine --c --cpp").find("excludes"), std::string::npos);
   const auto taken = test::run_program("new-system mine -o " + folder.path().string());
   EXPECT_EQ(taken.exit_code, 2);

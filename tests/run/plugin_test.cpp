@@ -1,6 +1,10 @@
 // Systems in shared libraries: every command, and libraries that are not as they should be.
 #include <gtest/gtest.h>
 
+#include <csignal>
+#include <filesystem>
+#include <nlohmann/json.hpp>
+
 #include "support/files.hpp"
 #include "support/program.hpp"
 
@@ -70,6 +74,7 @@ TEST(Plugin, ThatIsNotAsItShouldBeIsNamed) {
       {"crashes", "mac_full_rhs crashes: Segmentation fault"},
       {"overruns", "mac_sample writes beyond its 4 numbers"},
       {"forgets", "mac_sample does not set number 3 of 4"},
+      {"repeats", "parameters: \"k\" is there twice"},
       {"nan", "mac_full_rhs gives nan for number 3"},
       {"old", "was made for version 0 of plug-ins, this program has 1"}};
   for (const auto& [kind, sentence] : wrong) {
@@ -84,6 +89,41 @@ TEST(Plugin, ThatIsNotAsItShouldBeIsNamed) {
   const auto other = test::run_program("--plugin " + std::string(MAC_EXPERIMENTS) + "/kdv.toml info x.h5");
   EXPECT_EQ(other.exit_code, 2);
   EXPECT_NE(other.output.find("cannot be loaded"), std::string::npos) << other.output;
+}
+
+TEST(Plugin, ThatHangsCanBeInterrupted) {
+  const auto result = test::run_program("--plugin " + library("hangs") + " info x.h5",
+                                        "timeout --preserve-status --signal TERM --kill-after 60 1");
+  EXPECT_EQ(result.exit_code, 128 + SIGTERM) << result.output;
+}
+
+/// A file's own experiment names a library that lies beside the file: whoever looks at a file runs no code of it.
+TEST(Plugin, IsNeverLoadedByAFile) {
+  const test::ScratchFolder folder;
+  const std::string sound = "[system]\nname = \"burgers\"\ngrid = 32\n";
+  const std::string data = "[data]\ndt = 1e-3\nstride = 20\n[data.test]\ntrajectories = 2\nhorizon = 0.1\n";
+  test::write_bytes(folder.file("study.toml"), sound + data);
+  ASSERT_EQ(test::run_program("run " + folder.file("study.toml") + " -o " + folder.file("run") +
+                              " --quiet --no-report")
+                .exit_code,
+            0);
+  const std::string metrics = test::read_bytes(folder.file("run/metrics.json"));
+  std::filesystem::copy_file(library("lies"), folder.file("run/lies.so"));  // a complaint if it is loaded
+  const std::pair<const char*, const char*> tables[] = {
+      {"a name of its own", "[system]\nname = \"of_its_own\"\nplugin = \"lies.so\"\n"},
+      {"a known name", "[system]\nname = \"burgers\"\nplugin = \"lies.so\"\ngrid = 32\n"},
+      {"a parameter that varies",
+       "[system]\nname = \"burgers\"\nplugin = \"lies.so\"\ngrid = 32\nnu = { uniform = [0.09, 0.1] }\n"}};
+  for (const auto& [what, table] : tables) {
+    auto json = nlohmann::ordered_json::parse(metrics);
+    json["experiment"] = table + data;
+    for (const bool models : {true, false}) {  // without them nothing describes the system
+      if (!models) json["models"] = nlohmann::ordered_json::object();
+      test::write_bytes(folder.file("run/other.json"), json.dump());
+      const auto result = test::run_program("evaluate " + folder.file("run/other.json"));
+      EXPECT_EQ(result.output.find("lies.so"), std::string::npos) << what << "\n" << result.output;
+    }
+  }
 }
 
 }  // namespace

@@ -15,7 +15,11 @@ const char* mac_plugin_system(void) {
          "resolved = ['x', 'v']\n"
          "size = 4\n"
          "targets = ['v']\n"
+#ifdef PLUGIN_repeats
+         "parameters = ['k', 'k']\n"
+#else
          "parameters = ['d', 'k']\n"
+#endif
          "defaults = [0.2, 0.8]\n"
          "random = 2\n";
 }
@@ -32,6 +36,9 @@ void mac_full_rhs(const double* p, const double* z, double* dzdt) {
   dzdt[3] = z[0] - 2.25 * z[2] - 0.5 * z[3];
 #ifdef PLUGIN_crashes
   *(volatile int*)0 = 1;
+#endif
+#ifdef PLUGIN_hangs
+  for (volatile int k = 0; k == 0;) continue;
 #endif
 #ifdef PLUGIN_nan
   dzdt[3] = nan("");

@@ -11,6 +11,9 @@ namespace mac::equations {
 
 namespace {
 
+// For one number of an initial state: some seconds. More is a slip in the range of a sum.
+constexpr std::size_t most_work = 2'000'000;
+
 /// Index arithmetic with the indices of this point as parameters.
 long whole(const Expression& e, const Here& here) {
   std::map<std::string, double> names = here.model.parameters;
@@ -65,6 +68,7 @@ double sum(const Expression& e, Here& here) {
 }  // namespace
 
 double random_value(const Expression& e, Here& here) {
+  if (++here.work > most_work) throw TextError(e.at, "the initial state has too many terms");
   if (e.kind == Expression::Kind::number) return e.value;
   if (e.kind == Expression::Kind::reference) return name(e, here);
   if (e.kind == Expression::Kind::sum) return sum(e, here);

@@ -15,6 +15,7 @@ struct Here {
   std::span<const double> state;  // variables that are set already
   std::int32_t set;               // how many numbers of the state are
   RandomStream& random;
+  std::size_t work = 0;  // parts of the expression that were evaluated, each as often as it was
 };
 
 /// uniform(low, high) and normal(mean, deviation) draw; everything else is as in equations. Throws TextError.
