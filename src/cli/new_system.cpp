@@ -77,13 +77,24 @@ std::vector<std::string> write_skeleton(const std::string& name, const SkeletonK
     files.emplace_back(source, text(kind.source));
     files.emplace_back("Makefile", text(skeleton_makefile));
   }
-  std::error_code failure;
-  fs::create_directories(folder, failure);
-  if (failure) throw Error("{}: cannot be made: {}", folder.string(), failure.message());
+  // All of it, or nothing: under another name until it is whole.
+  const fs::path whole = fs::absolute(folder).lexically_normal();
+  const fs::path last = whole.has_filename() ? whole : whole.parent_path();
+  const fs::path unfinished = last.string() + ".partial-" + process_tag();
   std::vector<std::string> names;
-  for (const auto& [file, content] : files) {
-    write_file_atomically(folder / file, content);
-    names.push_back(file);
+  try {
+    make_folder(unfinished);
+    for (const auto& [file, content] : files) {
+      write_file_atomically(unfinished / file, content);
+      names.push_back(file);
+    }
+    std::error_code failure;
+    fs::rename(unfinished, last, failure);
+    if (failure) throw Error("{}: cannot be made: {}", folder.string(), failure.message());
+  } catch (...) {
+    std::error_code ignored;
+    fs::remove_all(unfinished, ignored);
+    throw;
   }
   return names;
 }

@@ -9,7 +9,7 @@
 #include <nlohmann/json.hpp>
 
 #include "evaluation/evaluator.hpp"
-#include "io/input_file.hpp"
+#include "io/json_text.hpp"
 #include "rollout/rollout_file.hpp"
 #include "systems/described.hpp"
 
@@ -300,7 +300,7 @@ bool is_json(const std::string& path) { return path.ends_with(".json"); }
 }  // namespace
 
 Evaluation read_metrics(const std::string& path) {
-  const Json json = Json::parse(read_file(path), nullptr, false);
+  const Json json = Json::parse(read_json_text(path), nullptr, false);
   if (json.is_discarded()) throw Error("{}: is not JSON", path);
   const Node root(json, path);
   Evaluation evaluation{

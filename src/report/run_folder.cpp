@@ -9,7 +9,7 @@
 #include <set>
 
 #include "io/hdf5.hpp"
-#include "io/input_file.hpp"
+#include "io/json_text.hpp"
 #include "report/style.hpp"
 
 namespace mac::report {
@@ -162,7 +162,7 @@ Source read_run(const std::string& folder) {
 
   source.timing_file = (run / "timing.json").string();
   if (fs::exists(source.timing_file)) {
-    source.timing = nlohmann::json::parse(read_file(source.timing_file), nullptr, false);
+    source.timing = nlohmann::json::parse(read_json_text(source.timing_file), nullptr, false);
     if (!source.timing.is_object()) throw Error("{}: is not a JSON object", source.timing_file);
     leave_out_others(source.timing, study);
   }

@@ -329,6 +329,18 @@ SplitTask plan_split(DataSplit split, ReducedStep step, const RolloutOptions& op
   return task;
 }
 
+/// Throws UsageError unless the earlier rollout has what this one begins with. A model may have its name and be another.
+void check_continued(const ClosureModel& model, const SplitTask& task, const std::string& path) {
+  const RolloutSplit& earlier = *task.earlier;
+  const auto memory = model.start_member(task.split, 0, 1, task.member)->memory_size();
+  if (memory != earlier.memory_size)
+    throw UsageError("{}: has {} numbers of memory of a trajectory, {} needs {}: it is a rollout of another model",
+                     path, *earlier.memory_size, model.name(), memory.value_or(0));
+  if (earlier.trajectories() < task.trajectories)
+    throw UsageError("{}: has {} of the {} trajectories of split {}", path, earlier.trajectories(),
+                     task.trajectories, earlier.name);
+}
+
 std::vector<SplitTask> plan_splits(const ClosureModel& model, const DataFile& data,
                                    const RolloutOptions& options, const RolloutFile* earlier) {
   if (const std::size_t most = model.most_members(); options.members > most)
@@ -345,7 +357,10 @@ std::vector<SplitTask> plan_splits(const ClosureModel& model, const DataFile& da
   if (names.empty()) throw UsageError("{}: has neither a test nor an ood split to roll out", data.path());
   const ReducedStep step = choose_step(*data.experiment().system, data.experiment().rollout, data);
   std::vector<SplitTask> tasks;
-  for (const std::string& name : names) tasks.push_back(plan_split(data.split(name), step, options, earlier));
+  for (const std::string& name : names) {
+    tasks.push_back(plan_split(data.split(name), step, options, earlier));
+    if (earlier) check_continued(model, tasks.back(), earlier->path);
+  }
   return tasks;
 }
 

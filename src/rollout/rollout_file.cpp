@@ -10,7 +10,7 @@
 #include "data/split_group.hpp"
 #include "io/atomic_file.hpp"
 #include "io/content_hash.hpp"
-#include "io/input_file.hpp"
+#include "io/json_text.hpp"
 
 namespace mac {
 
@@ -134,7 +134,7 @@ SecondsPerStep read_step_times(const std::string& rollout) {
   const fs::path path = times_file(rollout);
   if (!fs::exists(path)) return {};
   try {
-    const auto json = nlohmann::json::parse(read_file(path));
+    const auto json = nlohmann::json::parse(read_json_text(path));
     if (json.at("rollout") != hash_file(rollout)) return {};
     return json.at("seconds_per_step");
   } catch (const nlohmann::json::exception& error) {
@@ -249,7 +249,9 @@ std::vector<std::string> RolloutReader::splits() const {
 bool RolloutReader::has(const std::string& split) const { return file_.has("/" + split); }
 
 std::size_t RolloutReader::trajectories(const std::string& split) const {
-  return file_.dataset(in_split(split, "blow_up_time")).dims().at(0);
+  const h5::Dataset times = file_.dataset(in_split(split, "blow_up_time"));
+  if (times.dims().size() != 1) throw Error("{}: {} is no list", path(), in_split(split, "blow_up_time"));
+  return times.dims()[0];
 }
 
 std::vector<double> RolloutReader::seconds_per_step(const std::string& split) const {
@@ -289,6 +291,7 @@ RolloutSplit RolloutReader::read(const std::string& name, std::size_t first, std
   split.time = file_.dataset(in_split(name, "time")).read_all();
   const std::size_t n = split.labels.size(), times = split.time.size();
   if (n == 0) throw Error("{}: /{} holds no trajectory", path(), name);
+  if (times == 0) throw Error("{}: /{} holds no time", path(), name);
   check_times(path(), name, split.time, header_.experiment.data.closure_step());
   if (first >= n) throw Error("{}: /{} has no trajectory {}", path(), name, first);
   split.blow_up_time = open_series(file_, name, "blow_up_time", {n}).read_all();
@@ -358,7 +361,7 @@ RolloutSplit RolloutReader::read(const std::string& name, RolloutData& data, std
                                      file_.string_attribute("/", data_content_key));
   const DataSplit truths = source.split(name);
   if (truths.trajectories() < first + split.trajectories() ||
-      truths.resolved_size() != system.resolved_size())
+      truths.resolved_size() != system.resolved_size() || truths.closure_size() != system.closure_size())
     throw Error("{}: split {} does not fit that of {}", path(), name, source.path());
   const std::size_t at = file_.integer_attribute("/" + name, first_in_data_key);
   for (std::size_t i = 0; i < split.trajectories(); ++i) {

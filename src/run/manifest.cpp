@@ -5,7 +5,7 @@
 
 #include "io/atomic_file.hpp"
 #include "io/content_hash.hpp"
-#include "io/input_file.hpp"
+#include "io/json_text.hpp"
 
 namespace mac {
 
@@ -25,7 +25,7 @@ Manifest::Manifest(const fs::path& folder) : folder_(folder) {
   const fs::path path = folder_ / "run.json";
   if (!fs::exists(path)) return;
   try {
-    auto record = nlohmann::json::parse(read_file(path));
+    auto record = nlohmann::json::parse(read_json_text(path));
     for (const auto& [output, entry] : record.at("outputs").items())
       entries_[output] = {entry.at("inputs"), entry.at("content")};
     if (record.contains("files"))

@@ -26,6 +26,7 @@
 #include "io/content_hash.hpp"
 #include "io/input_file.hpp"
 #include "io/output_lock.hpp"
+#include "io/json_text.hpp"
 #include "parallel/ranks_in_order.hpp"
 #include "run/experiment_copy.hpp"
 #include "run/manifest.hpp"
@@ -222,7 +223,7 @@ class Study {
   void record_time(const std::string& what, double seconds) const {
     auto timing = nlohmann::json::object();
     if (fs::exists(path("timing.json")))
-      timing = nlohmann::json::parse(read_file(path("timing.json")), nullptr, false);
+      timing = nlohmann::json::parse(read_json_text(path("timing.json")), nullptr, false);
     if (!timing.is_object()) timing = nlohmann::json::object();
     timing["machine"] = machine(options_.device);
     timing["stages"][what] = seconds;

@@ -101,12 +101,14 @@ TrainingState<T> read_checkpoint(const std::string& path, const TrainingIdentity
   for (const std::string& name : optimiser_arrays)
     if (file.find(name)) state.optimiser[name] = array(name);
   const std::vector<std::int64_t> counts = file.integers("counts");
-  state.step = static_cast<std::size_t>(counts.at(0));
-  state.best_step = static_cast<std::size_t>(counts.at(1));
-  if (counts.size() > 2) state.skipped = static_cast<std::size_t>(counts[2]);
   const std::vector<double> numbers = file.numbers("numbers"), history = file.numbers("history");
-  state.best_validation = numbers.at(0);
-  state.first_loss = numbers.at(1);
+  if (counts.size() < 2 || numbers.size() != 2 || history.size() % row_width != 0)
+    throw Error("{}: its counts, numbers and history are not those of a training", path);
+  state.step = static_cast<std::size_t>(counts[0]);
+  state.best_step = static_cast<std::size_t>(counts[1]);
+  if (counts.size() > 2) state.skipped = static_cast<std::size_t>(counts[2]);
+  state.best_validation = numbers[0];
+  state.first_loss = numbers[1];
   for (std::size_t i = 0; i + row_width <= history.size(); i += row_width) {
     const double* row = history.data() + i;
     state.history.push_back({row[0], row[1], row[2], row[3], row[4]});

@@ -182,6 +182,19 @@ TEST_P(NetworkRollout, RefusesToContinueWhatIsNotItsOwn) {
   precision_.reset();
   options.to = 0.1;  // before the end of the first
   EXPECT_THROW(roll({Hold::zero, Target::instant}, options), UsageError);
+
+  // Fewer trajectories than there are now, and a network of this name that was made anew with other sizes.
+  RolloutOptions few{{}, 1};
+  few.most = 3;
+  roll({Hold::zero, Target::instant}, few, "few.h5");
+  options.to = 0.4;
+  options.from = folder_.file("few.h5");
+  EXPECT_THROW(roll({Hold::zero, Target::instant}, options), UsageError);
+  if (model_.shape.state_size() == 0) return;  // nothing to remember
+  options.from = folder_.file("first.h5");
+  model_.shape.d_model = 12;
+  model_.parameters = initial_parameters(model_.shape, 1);
+  EXPECT_THROW(roll({Hold::zero, Target::instant}, options), UsageError);
 }
 
 INSTANTIATE_TEST_SUITE_P(Kinds, NetworkRollout, ::testing::ValuesIn(layer_kinds),
