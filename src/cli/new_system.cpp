@@ -137,7 +137,7 @@ void add_new_system(CLI::App& program) {
     const auto files = write_skeleton(options->name, skeleton_kinds[kind], folder);
     if (!options->common.quiet)
       show("{}: {}\nNext: cd {} && {}\n", folder.string(), fmt::join(files, ", "), folder.string(),
-                 kind == 0 ? "sh test.sh" : "make test");
+           kind == 0 ? "sh test.sh" : "make test");
   });
 }
 

@@ -334,8 +334,9 @@ void check_continued(const ClosureModel& model, const SplitTask& task, const std
   const RolloutSplit& earlier = *task.earlier;
   const auto memory = model.start_member(task.split, 0, 1, task.member)->memory_size();
   if (memory != earlier.memory_size)
-    throw UsageError("{}: has {} numbers of memory of a trajectory, {} needs {}: it is a rollout of another model",
-                     path, *earlier.memory_size, model.name(), memory.value_or(0));
+    throw UsageError(
+        "{}: has {} numbers of memory of a trajectory, {} needs {}: it is a rollout of another model", path,
+        *earlier.memory_size, model.name(), memory.value_or(0));
   if (earlier.trajectories() < task.trajectories)
     throw UsageError("{}: has {} of the {} trajectories of split {}", path, earlier.trajectories(),
                      task.trajectories, earlier.name);

@@ -209,10 +209,11 @@ class Points {
       experiments_.push_back(with_values(experiment, axes, values));
       const std::string name = folder_name(axes, values);
       if (const auto other = std::ranges::find(names_, name); other != names_.end())
-        throw UsageError("--over: {} and {} would have the same folder {}: names of files have no place for "
-                         "what makes them different",
-                         fmt::join(all_[static_cast<std::size_t>(other - names_.begin())], ", "),
-                         fmt::join(values, ", "), name);
+        throw UsageError(
+            "--over: {} and {} would have the same folder {}: names of files have no place for "
+            "what makes them different",
+            fmt::join(all_[static_cast<std::size_t>(other - names_.begin())], ", "), fmt::join(values, ", "),
+            name);
       names_.push_back(name);
       folders_.push_back((fs::path(folder) / names_.back()).string());
       const ConfigTable& config = experiments_.back().config;

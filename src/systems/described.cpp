@@ -99,8 +99,8 @@ void check_lattices(const SystemDescription& description, const std::string& fil
     std::size_t sites = 1;
     for (const std::size_t extent : lattice.extents)  // no product that overflows is taken for a small one
       sites = extent <= lattice.variables.size() ? sites * extent : 0;
-    const bool sound = sites > 0 && !lattice.extents.empty() && lattice.edges.size() == lattice.extents.size() &&
-                       sites == lattice.variables.size() &&
+    const bool sound = sites > 0 && !lattice.extents.empty() &&
+                       lattice.edges.size() == lattice.extents.size() && sites == lattice.variables.size() &&
                        std::ranges::all_of(lattice.variables, [&](std::size_t variable) {
                          return variable < description.resolved_names.size();
                        });

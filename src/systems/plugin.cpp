@@ -273,7 +273,8 @@ void check(const Library& library) {
   close(ends[1]);
   const std::string told = child > 0 ? heard(ends[0], child) : "";
   close(ends[0]);
-  if (child < 0) throw Error("{}: no process to try the plug-in out: {}", library.path, std::strerror(failure));
+  if (child < 0)
+    throw Error("{}: no process to try the plug-in out: {}", library.path, std::strerror(failure));
   int status = 0;
   while (waitpid(child, &status, 0) < 0 && errno == EINTR) continue;
   throw_if_interrupted();

@@ -60,7 +60,9 @@ void TrainingRun<T>::begin(const std::vector<double>& start) {
     if (auto saved = load_checkpoint<T>(files_, identity_)) {
       state = std::move(*saved);
       const std::size_t count = parameter_count(shape());
-      const auto fits = [&](const std::vector<T>& weights) { return weights.empty() || weights.size() == count; };
+      const auto fits = [&](const std::vector<T>& weights) {
+        return weights.empty() || weights.size() == count;
+      };
       if (state.parameters.size() != count || !fits(state.average) || !fits(state.best))
         throw Error("{}: has other weights than the {} of the network", files_.checkpoint, count);
       return;

@@ -56,7 +56,8 @@ constexpr Command commands[] = {
 constexpr Command long_commands[] = {
     {"run", "run @/study.toml -o @/out --quiet --threads 1", "out/metrics.json", true},
     {"sweep",
-     "sweep @/study.toml --over training.noise=0,0.1 --over training.batch=1,2 --random 2 -o @/out --quiet --threads 1",
+     "sweep @/study.toml --over training.noise=0,0.1 --over training.batch=1,2 --random 2 -o @/out --quiet "
+     "--threads 1",
      "out/sweep.csv", true, 7},
 };
 

@@ -3,6 +3,8 @@
 // its digest, so that what is read is what our readers make of it. No bytes: a sound file.
 #include <algorithm>
 #include <array>
+#include <cmath>
+#include <limits>
 #include <mac/data.hpp>
 #include <mac/error.hpp>
 #include <span>
@@ -14,6 +16,7 @@
 namespace {
 
 using Dims = std::vector<std::size_t>;
+constexpr double nan = std::numeric_limits<double>::quiet_NaN();
 
 /// The input, byte by byte; zeros when it has come to its end.
 class Choices {
@@ -92,7 +95,7 @@ class Writer {
     std::size_t size = 1;
     for (const std::size_t n : dims) size *= n;
     values.resize(size, 0.25);
-    static constexpr std::array odd{0.0, -1.0, 1e300, -1e300, 1.0 / 0.0, 0.0 / 0.0, 0.5, 4e9};
+    static constexpr std::array odd{0.0, -1.0, 1e300, -1e300, HUGE_VAL, nan, 0.5, 4e9};
     if (change == content && size > 0) values[choices_.byte() % size] = odd[choices_.byte() % odd.size()];
     if (size > 0) dataset.write(Dims(dims.size(), 0), dims, values.data());
   }
@@ -115,7 +118,7 @@ void write_split(mac::h5::File& file, Writer& write, const std::string& name, st
     write.array(group + "/inputs", {n, 3, 1});
     return;
   }
-  write.array(group + "/blow_up_time", {n}, std::vector(n, 0.0 / 0.0));
+  write.array(group + "/blow_up_time", {n}, std::vector(n, nan));
   write.array(group + "/memory", {n, 4});
   write.array(group + "/true_resolved", {n, 3, 2});
   write.array(group + "/true_closure", {n, 3, 1});
@@ -123,7 +126,7 @@ void write_split(mac::h5::File& file, Writer& write, const std::string& name, st
   write.number(group + "/members", "count", 2);
   write.array(group + "/members/resolved", {2 * n, 3, 2});
   write.array(group + "/members/closure", {2 * n, 3, 1});
-  write.array(group + "/members/blow_up_time", {2 * n}, std::vector(2 * n, 0.0 / 0.0));
+  write.array(group + "/members/blow_up_time", {2 * n}, std::vector(2 * n, nan));
   write.array(group + "/members/memory", {2 * n, 4});
 }
 

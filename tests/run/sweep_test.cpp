@@ -117,10 +117,13 @@ TEST(Sweep, SaysWhatIsWrongBeforeAnythingRuns) {
             std::string::npos);
   EXPECT_NE(refusal([&] { sweep_axis("training.noise=0\nsteps = 9"); }).find("expected KEY=VALUE"),
             std::string::npos);
-  EXPECT_NE(refusal([&] { sweep_of(folder, {"training.noise=0", "training.noise=1"}); }).find("is there twice"),
+  EXPECT_NE(refusal([&] {
+              sweep_of(folder, {"training.noise=0", "training.noise=1"});
+            }).find("is there twice"),
             std::string::npos);
-  EXPECT_NE(refusal([&] { sweep_of(folder, {"models.mac.name=\"a b\",\"a/b\""}); })
-                .find("would have the same folder models.mac.name=-a-b-"),
+  EXPECT_NE(refusal([&] {
+              sweep_of(folder, {"models.mac.name=\"a b\",\"a/b\""});
+            }).find("would have the same folder models.mac.name=-a-b-"),
             std::string::npos);
   EXPECT_FALSE(std::filesystem::exists(folder.file("sweep")));
 }
