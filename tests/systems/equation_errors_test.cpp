@@ -117,6 +117,8 @@ const Mistake mistakes[] = {
     {"sum(i = 1, q)", "expected \"..\", not \",\"", ", q)"},
     {"sum(i = 1..x, q)", "there is no index x here", "x, q"},
     {"sum(i = 1..1e9, i)*q", "the equations have too many terms", "sum("},
+    {"sum(i = 1..9000000, u[1+0+0+0+0+0+0+0+0+0+0+0+0+0+0+0+0+0+0+0+0])*q",
+     "the equations have too many terms", "+0]"},
 };
 
 TEST(EquationErrors, NameWhatIsWrongAndPointAtIt) {
@@ -198,6 +200,7 @@ const TableMistake table_mistakes[] = {
     {"a = 2,", "exp = 2, a = 2,", "the name is taken"},
     {"a = 2,", "\"b c\" = 2, a = 2,", "parameters.b c"},
     {"w = 0,", "", "does not say how w begins"},
+    {"w = 0,", "w = 'sum(k = 1..999999999, k)',", "the initial state has too many terms"},
     {"w = 0,", "w = 'normal(0)',", "normal has two arguments"},
     {"w = 0,", "w = 'normal(0, -1)',", "a deviation is not negative"},
     {"w = 0,", "w = 'u[',", "expected a number"},

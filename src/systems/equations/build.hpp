@@ -47,7 +47,7 @@ class Builder {
   Node quantity(const Definition& definition, const Expression& e, const Points& points);
   Points points_of(const Lattice& lattice, const Expression& left, const Indices& at) const;
   Indices positions(const Lattice& lattice, const Expression& e, const Points& points, bool zeros);
-  std::vector<long> whole(const Expression& e, const Points& points) const;
+  std::vector<long> whole(const Expression& e, const Points& points);
   Points some_of(const Points& points, const std::vector<std::size_t>& which) const;
   Node pick(Node whole, const Indices& positions);
   void count_work(std::size_t points, std::size_t at);
@@ -76,5 +76,8 @@ struct Function {
   int arguments;
 };
 std::span<const Function> functions();
+
+/// How many numbers, names and operations an expression has.
+std::size_t parts(const Expression& e);
 
 }  // namespace mac::equations

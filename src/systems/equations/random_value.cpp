@@ -14,14 +14,20 @@ namespace {
 // For one number of an initial state: some seconds. More is a slip in the range of a sum.
 constexpr std::size_t most_work = 2'000'000;
 
+void count_work(std::size_t parts, const Expression& e, Here& here) {
+  here.work += parts;
+  if (here.work > most_work) throw TextError(e.at, "the initial state has too many terms");
+}
+
 /// Index arithmetic with the indices of this point as parameters.
-long whole(const Expression& e, const Here& here) {
+long whole(const Expression& e, Here& here) {
+  count_work(parts(e), e, here);
   std::map<std::string, double> names = here.model.parameters;
   for (const auto& [name, value] : here.index) names[name] = static_cast<double>(value);
   return whole_constant(e, names);
 }
 
-double variable(const Variable& found, const Expression& e, const Here& here) {
+double variable(const Variable& found, const Expression& e, Here& here) {
   const Lattice& lattice = found.lattice;
   if (e.arguments.size() != lattice.indices.size())
     throw TextError(e.at, fmt::format("{} has {} indices, here are {}", lattice.name, lattice.indices.size(),
@@ -36,7 +42,7 @@ double variable(const Variable& found, const Expression& e, const Here& here) {
   return here.state[static_cast<std::size_t>(found.offset + position)];
 }
 
-double name(const Expression& e, const Here& here) {
+double name(const Expression& e, Here& here) {
   if (const auto index = here.index.find(e.name); index != here.index.end() && e.arguments.empty())
     return static_cast<double>(index->second);
   if (const Variable* found = here.model.find(e.name)) return variable(*found, e, here);
@@ -68,7 +74,7 @@ double sum(const Expression& e, Here& here) {
 }  // namespace
 
 double random_value(const Expression& e, Here& here) {
-  if (++here.work > most_work) throw TextError(e.at, "the initial state has too many terms");
+  count_work(1, e, here);
   if (e.kind == Expression::Kind::number) return e.value;
   if (e.kind == Expression::Kind::reference) return name(e, here);
   if (e.kind == Expression::Kind::sum) return sum(e, here);
