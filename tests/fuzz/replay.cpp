@@ -95,16 +95,24 @@ const std::map<std::string, Target> targets = {
 #undef TARGET
 };
 
-/// CORPUS/TARGET, or the files of CORPUS itself.
-std::vector<Bytes> corpus_of(const fs::path& folder, const std::string& target) {
+/// CORPUS/TARGET, or the files of CORPUS itself; those called slow_... last.
+struct Corpus {
+  std::vector<Bytes> inputs;
+  std::size_t mutated = 0;  // so many of the first: thousands of mutants of a slow one would take hours
+};
+
+Corpus corpus_of(const fs::path& folder, const std::string& target) {
   std::vector<fs::path> files;
   for (const auto& entry : fs::directory_iterator(fs::exists(folder / target) ? folder / target : folder))
     if (entry.is_regular_file()) files.push_back(entry.path());
+  const auto is_slow = [](const fs::path& file) { return file.filename().string().starts_with("slow_"); };
   std::ranges::sort(files);
-  std::vector<Bytes> corpus;
+  std::ranges::stable_partition(files, [&](const fs::path& file) { return !is_slow(file); });
+  Corpus corpus;
   for (const fs::path& file : files) {
     std::ifstream in(file, std::ios::binary);
-    corpus.emplace_back(std::istreambuf_iterator<char>(in), std::istreambuf_iterator<char>());
+    corpus.inputs.emplace_back(std::istreambuf_iterator<char>(in), std::istreambuf_iterator<char>());
+    corpus.mutated += is_slow(file) ? 0 : 1;
   }
   return corpus;
 }
@@ -124,14 +132,14 @@ int main(int argc, char** argv) {
   const auto& [name, target] = *found;
   crash_file = "fuzz-crash-" + name;
   for (const int signal : {SIGSEGV, SIGABRT, SIGFPE, SIGBUS, SIGILL}) std::signal(signal, leave_the_input);
-  const std::vector<Bytes> corpus = corpus_of(argv[1], name);
-  for (const Bytes& input : corpus) {
+  const Corpus corpus = corpus_of(argv[1], name);
+  for (const Bytes& input : corpus.inputs) {
     current = input;
     target.run(current.data(), current.size());
   }
   const std::size_t mutants = std::strtoull(argv[3], nullptr, 10);
-  for (std::size_t n = 0; n < mutants && !corpus.empty(); ++n) {
-    current = corpus[below(corpus.size())];
+  for (std::size_t n = 0; n < mutants && corpus.mutated > 0; ++n) {
+    current = corpus.inputs[below(corpus.mutated)];
     std::size_t size = std::min(current.size(), longest);
     current.resize(longest);
     for (std::size_t changes = 1 + below(4); changes > 0; --changes)
@@ -142,6 +150,6 @@ int main(int argc, char** argv) {
     current.shrink_to_fit();  // a read beyond its end is one beyond an allocation
     target.run(current.data(), current.size());
   }
-  std::printf("%s: %zu inputs of the corpus, %zu mutants\n", name.c_str(), corpus.size(), mutants);
-  return corpus.empty() ? 1 : 0;
+  std::printf("%s: %zu inputs of the corpus, %zu mutants\n", name.c_str(), corpus.inputs.size(), mutants);
+  return corpus.inputs.empty() ? 1 : 0;
 }
