@@ -122,8 +122,8 @@ TEST(Sweep, SaysWhatIsWrongBeforeAnythingRuns) {
             }).find("is there twice"),
             std::string::npos);
   EXPECT_NE(refusal([&] {
-              sweep_of(folder, {"models.mac.name=\"a b\",\"a/b\""});
-            }).find("would have the same folder models.mac.name=-a-b-"),
+              sweep_of(folder, {"models.mac.kind=\"gru\",'gru'"});
+            }).find("would have the same folder models.mac.kind=-gru-"),
             std::string::npos);
   EXPECT_FALSE(std::filesystem::exists(folder.file("sweep")));
 }
