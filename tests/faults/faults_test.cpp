@@ -23,10 +23,14 @@ struct Fault {
   friend void PrintTo(const Fault& fault, std::ostream* out) { *out << fault.call << ' ' << fault.how; }
 };
 
+/// What a failure leaves of the output: nothing; or it was whole before, and what came after it failed; or what had been
+/// made until then, each file whole.
+enum class Leaves { nothing, nothing_or_whole, what_was_made };
+
 struct Command {
   const char *name, *arguments, *output;  // in the folder out
-  bool keeps = false;                     // what it has made before a failure, each file whole
-  int every = 1;                          // so many calls apart, where there are many
+  Leaves leaves = Leaves::nothing;
+  int every = 1;  // so many calls apart, where there are many
 };
 
 // Small enough that a command makes some dozens of calls.
@@ -49,16 +53,18 @@ constexpr Command commands[] = {
     {"statistics", "evaluate @/markov.h5 --statistics --json @/out/metrics.json", "out/metrics.json"},
     {"ensemble", "ensemble @/mac.safetensors @/mac2.safetensors -o @/out/both.safetensors",
      "out/both.safetensors"},
-    {"import", "import @/runs.csv --trajectory run --parameters nu -o @/out/data.h5 --quiet", "out/data.h5"},
+    {"import", "import @/runs.csv --trajectory run --parameters nu -o @/out/data.h5 --quiet", "out/data.h5",
+     Leaves::nothing_or_whole},
     {"new-system", "new-system mine --c -o @/out/mine", "out/mine/mine.c"},
-    {"verify", "verify @/mac.safetensors @/data.h5 --json @/out/found.json", "out/found.json", true},
+    {"verify", "verify @/mac.safetensors @/data.h5 --json @/out/found.json", "out/found.json",
+     Leaves::what_was_made},
 };
 constexpr Command long_commands[] = {
-    {"run", "run @/study.toml -o @/out --quiet --threads 1", "out/metrics.json", true},
+    {"run", "run @/study.toml -o @/out --quiet --threads 1", "out/metrics.json", Leaves::what_was_made},
     {"sweep",
      "sweep @/study.toml --over training.noise=0,0.1 --over training.batch=1,2 --random 2 -o @/out --quiet "
      "--threads 1",
-     "out/sweep.csv", true, 7},
+     "out/sweep.csv", Leaves::what_was_made, 7},
 };
 
 class Faults : public CommandLine {
@@ -121,8 +127,10 @@ class Faults : public CommandLine {
     EXPECT_EQ(result.exit_code, 1) << what;
     EXPECT_TRUE(result.output.starts_with("mac: ") || result.output.find("\nmac: ") != std::string::npos)
         << what;
-    if (!command.keeps) {
-      EXPECT_FALSE(fs::exists(file(command.output))) << what;
+    const bool there = fs::exists(file(command.output));
+    EXPECT_FALSE(there && command.leaves == Leaves::nothing) << what;
+    if (there && command.leaves == Leaves::nothing_or_whole) {
+      EXPECT_TRUE(read_bytes(file(command.output)) == right) << what;
     }
     for (const auto& entry : fs::recursive_directory_iterator(file("out"))) {
       const std::string name = entry.path().string();
@@ -181,7 +189,7 @@ INSTANTIATE_TEST_SUITE_P(Calls, LongFaultyRuns, ::testing::ValuesIn(file_faults)
 TEST_F(Faults, OfMemoryAreNeverSilent) {
   std::string cells;
   for (const Command& command : commands) {
-    if (command.keeps) continue;  // reads only
+    if (command.leaves == Leaves::what_was_made) continue;  // reads only
     const std::string right = right_output(command);
     int failed = 0, succeeded = 0, ended = 0;
     for (int n = 1;; n += 1 + n / 3) {
