@@ -32,6 +32,12 @@ inline bool is_score(LossKind loss) { return loss == LossKind::crps || loss == L
 /// data that led to it, as a rollout does.
 enum class RolloutForm { sequence, autoregressive };
 
+/// Rollout losses: how far the gradient goes back through the coupled steps. full: all of it. identity: the reduced
+/// right-hand side counts as independent of the state, so that a step hands on the gradient of its state as it is.
+/// network: the states that a run passes through count as data; what is left goes through the network and its memory.
+/// The last two need no derivative of the right-hand side.
+enum class RolloutGradient { full, identity, network };
+
 /// max_abs: each component by its largest value. mean_std: each by mean and standard deviation. per_mode: one
 /// scale for all components that the system's symmetries mix (a Fourier mode, a ring of variables).
 enum class Scaling { max_abs, mean_std, per_mode };
@@ -55,6 +61,7 @@ struct StagePlan {
   LossKind loss = LossKind::closure;
   std::size_t rollout_steps = 10;
   RolloutForm rollout_form = RolloutForm::sequence;
+  RolloutGradient rollout_gradient = RolloutGradient::full;
   LossWeights loss_weights = LossWeights::none;
   std::size_t members = 4;  // runs that a score compares with the data
 

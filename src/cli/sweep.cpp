@@ -138,6 +138,9 @@ void add_sweep(CLI::App& program) {
          render(result.table, TableFormat::text), result.done, result.kept, options->folder, options->folder,
          options->folder);
     if (result.best) show("best by validation error: {}\n", fmt::join(result.table.rows[*result.best], ", "));
+    if (!result.failures.empty())
+      throw Error("{} of the runs failed, the others are in the table: {}", result.failures.size(),
+                  fmt::join(result.failures, "; "));
   });
 }
 

@@ -7,6 +7,7 @@ namespace {
 // The names of the choices, in the order of their enums.
 const std::vector<std::string> losses{"closure", "step", "rollout", "crps", "energy"};
 const std::vector<std::string> rollout_forms{"sequence", "autoregressive"};
+const std::vector<std::string> rollout_gradients{"full", "identity", "network"};
 const std::vector<std::string> scalings{"max_abs", "mean_std", "per_mode"};
 const std::vector<std::string> weightings{"none", "effect", "relative"};
 const std::vector<std::string> optimisers{"adamw", "soap", "lbfgs"};
@@ -130,6 +131,12 @@ const SettingTable<StagePlan>& stage_settings() {
     t.choice("rollout_form", &Plan::rollout_form, rollout_forms,
              "what the network reads after s steps: the sequence of all s-step predictions (the paper's), or "
              "each start goes on from its own memory");
+    t.choice(
+        "rollout_gradient", &Plan::rollout_gradient, rollout_gradients,
+        "how gradients of `step` and `rollout` go back through the reduced equations: exactly; past them "
+        "from state to state, as if they did not depend on the state; or not at all, the states being "
+        "data. The last two need no derivative of the equations",
+        if_changed);
     t.choice("loss_weights", &Plan::loss_weights, weightings,
              "how errors count: all the same, by a component's effect on its variable, or relative as in the "
              "tables");

@@ -104,7 +104,7 @@ class SettingTable {
   /// The names of an enum's values in their order, or the strings themselves.
   template <class Member>
   SettingTable& choice(std::string key, Member member, const std::vector<std::string>& names,
-                       std::string meaning) {
+                       std::string meaning, SettingOptions options = {}) {
     const auto name_of = [names](const auto& value) -> std::string {
       if constexpr (std::is_convertible_v<decltype(value), std::string>)
         return value;
@@ -121,7 +121,7 @@ class SettingTable {
           else
             value = static_cast<Value>(std::ranges::find(names, chosen) - names.begin());
         },
-        [=](const auto& value) { return setting_text(name_of(value)); }, {});
+        [=](const auto& value) { return setting_text(name_of(value)); }, options);
   }
 
   void read(const ConfigTable& table, Plan& plan) const {

@@ -272,12 +272,26 @@ void run_as_tasks(const Points& points, bool quiet, SweepResult& result) {
       });
 }
 
-void run_one_by_one(const Points& points, bool quiet, SweepResult& result) {
+/// Which of them are done.
+std::vector<char> run_one_by_one(const Points& points, bool quiet, SweepResult& result) {
+  std::vector<char> done(points.size(), 1);
   for (std::size_t i = 0; i < points.size(); ++i) {
     if (!quiet) say("run {} of {}: {}\n", i + 1, points.size(), points.name(i));
-    const RunResult one = points.run(i, false);
-    result.done += one.done, result.kept += one.kept;
+    try {
+      const RunResult one = points.run(i, false);
+      result.done += one.done, result.kept += one.kept;
+    } catch (const Interrupted&) {
+      throw;
+    } catch (const UsageError&) {
+      throw;
+    } catch (const Error& error) {
+      if (ranks().size() > 1) throw;  // the others may wait for this one
+      done[i] = 0;
+      result.failures.push_back(fmt::format("{}: {}", points.name(i), error.what()));
+    }
   }
+  if (result.failures.size() == points.size()) throw Error("{}", result.failures.front());
+  return done;
 }
 
 void write_tables(const std::vector<SweepAxis>& axes, const fs::path& folder, const SweepResult& result) {
@@ -310,13 +324,15 @@ SweepResult sweep(const Experiment& experiment, const std::vector<SweepAxis>& ax
     result.done = one.done, result.kept = one.kept;
     return result;
   }
+  std::vector<char> done(points.size(), 1);
   if (ranks().size() > 1 && points.size() >= ranks().size())
     run_as_tasks(points, options.run.quiet, result);
   else
-    run_one_by_one(points, options.run.quiet, result);
+    done = run_one_by_one(points, options.run.quiet, result);
   on_root([&] {
     for (std::size_t i = 0; i < points.size(); ++i)
-      for (SweepRow& row : points.rows(i)) result.rows.push_back(std::move(row));
+      if (done[i])
+        for (SweepRow& row : points.rows(i)) result.rows.push_back(std::move(row));
     for (std::size_t i = 0; i < result.rows.size(); ++i)
       if (std::isfinite(result.rows[i].validation) &&
           (!result.best || result.rows[i].validation < result.rows[*result.best].validation))

@@ -39,11 +39,13 @@ struct SweepResult {
   std::optional<std::size_t> best = std::nullopt;  // row of the least validation error
   Table table;
   std::size_t done = 0, kept = 0;
+  std::vector<std::string> failures = {};  // of runs that could not be finished: folder and sentence
 };
 
 /// Runs every combination in a folder of its own below `folder`, named by its values, as run_study does: what is there
 /// and valid is kept, so that more values can be added later. Data that several combinations share are made once.
-/// Writes sweep.csv, sweep.svg and sweep.html. Ranks take a combination each when they are free, or, where there are
+/// Writes sweep.csv, sweep.svg and sweep.html. A run that fails, a training that explodes, is left out of them and the
+/// others go on; of several ranks it ends all. Ranks take a combination each when they are free, or, where there are
 /// fewer combinations than ranks, do one after the other together.
 SweepResult sweep(const Experiment& experiment, const std::vector<SweepAxis>& axes, const std::string& folder,
                   const SweepOptions& options);

@@ -234,14 +234,16 @@ std::unique_ptr<Loss<T>> make_loss(const StagePlan& stage, const LossContext& co
     case LossKind::closure:
       return make_closure_loss(context, stage.loss_weights, engine);
     case LossKind::step:
-      return make_rollout_loss(context, 1, RolloutForm::sequence, stage.loss_weights, engine);
+      return make_rollout_loss(context, 1, RolloutForm::sequence, stage.loss_weights, engine,
+                               stage.rollout_gradient);
     case LossKind::crps:
     case LossKind::energy:
       return make_score_loss(stage, context, engine);
     case LossKind::rollout:
       break;
   }
-  return make_rollout_loss(context, stage.rollout_steps, stage.rollout_form, stage.loss_weights, engine);
+  return make_rollout_loss(context, stage.rollout_steps, stage.rollout_form, stage.loss_weights, engine,
+                           stage.rollout_gradient);
 }
 
 template std::unique_ptr<Loss<float>> make_loss(const StagePlan&, const LossContext&, SequenceEngine<float>&);

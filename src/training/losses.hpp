@@ -34,12 +34,6 @@
 
 namespace mac {
 
-/// Rollout losses: how far the gradient goes back through the coupled steps. full: all of it. identity: the reduced
-/// right-hand side counts as independent of the state, so that a step hands on the gradient of its state as it is.
-/// network: the states that a run passes through count as data; what is left goes through the network and its memory.
-/// The last two need no derivative of the right-hand side.
-enum class RolloutGradient { full, identity, network };
-
 /// What every loss needs to know about the problem; outlives the loss.
 struct LossContext {
   const System& system;

@@ -228,7 +228,8 @@ class Trainer {
   bool on_device(const StagePlan& stage) const {
     return options_.device == Device::cuda && plan_.history == 0 && !train_.masked() &&
            train_.systems().empty() && descends_on_device(stage, *experiment_.system) &&
-           (stage.loss == LossKind::closure || context_.dt.is_one_rk4_step());
+           (stage.loss == LossKind::closure ||
+            (context_.dt.is_one_rk4_step() && stage.rollout_gradient == RolloutGradient::full));
   }
 
   void advance(Group& group, Progress& progress) {

@@ -267,3 +267,19 @@ def test_derivatives_of_the_user_take_the_place_of_differences(tmp_path):
             mac.fit(tmp_path / "m.safetensors", y, c, DT, rhs=rhs, training=stages, **QUICK, **given)
     with pytest.raises(mac.UsageError, match="derivatives of rhs, which is not given"):
         mac.fit(tmp_path / "m.safetensors", y, c, DT, rhs_vjp=vjp, **QUICK)
+
+
+@pytest.mark.parametrize("gradient", ["identity", "network"])
+def test_gradients_past_the_equations_ask_the_function_for_no_derivative(tmp_path, gradient):
+    y, c, _, _ = driven()
+    rows = []
+
+    def rhs(t, y):
+        rows.append(len(y))
+        return -y
+
+    training = {"stages": [{"loss": "rollout", "rollout_steps": 3, "window": 8, "rollout_gradient": gradient}], "select": "loss", "batch": 4}
+    mac.fit(tmp_path / "m.safetensors", y, c, DT, rhs=rhs, training=training, **QUICK)
+    starts = 4 * (8 - 3)
+    losses = [count for count in rows if count not in (11, 12, 372, 341, 360)]
+    assert starts in rows and 2 * starts not in losses  # differences of one variable would ask for two rows a chain

@@ -128,6 +128,25 @@ TEST(Sweep, SaysWhatIsWrongBeforeAnythingRuns) {
   EXPECT_FALSE(std::filesystem::exists(folder.file("sweep")));
 }
 
+TEST(Sweep, GoesOnAfterARunThatFails) {
+  const ScratchFolder folder;
+  const SweepResult result = sweep_of(folder, {"training.max_lr=1e-3,1e300"});
+  EXPECT_EQ(result.rows.size(), 1u);
+  ASSERT_EQ(result.failures.size(), 1u);
+  EXPECT_NE(result.failures[0].find("training.max_lr=1e300: training mac went wrong"), std::string::npos)
+      << result.failures[0];
+  EXPECT_NE(read_bytes(folder.file("sweep/sweep.csv")).find("0.001"), std::string::npos);
+  EXPECT_THROW(sweep_of(folder, {"training.max_lr=1e300"}), Error);  // nothing is left
+
+  test::write_bytes(folder.file("study.toml"), study);
+  const auto command =
+      run_program("sweep " + folder.file("study.toml") +
+                  " --over training.max_lr=1e-3,1e300 --quiet --threads 1 -o " + folder.file("out"));
+  EXPECT_EQ(command.exit_code, 1);
+  EXPECT_NE(command.output.find("1 of the runs failed, the others are in the table"), std::string::npos)
+      << command.output;
+}
+
 TEST(Sweep, SetsValuesOfAnyType) {
   const std::string text = with_value(study, "s", "evaluation.intervals", "[[0, 0.1]]");
   EXPECT_EQ(Experiment::parse(text, "s").evaluation.intervals.size(), 1u);

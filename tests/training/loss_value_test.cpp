@@ -14,12 +14,10 @@ using Numbers = std::vector<double>;
 
 class Formula {
  public:
-  Formula(const Problem& problem, const StagePlan& stage, HeldClosure held,
-          RolloutGradient gradient = RolloutGradient::full)
+  Formula(const Problem& problem, const StagePlan& stage, HeldClosure held)
       : p_(problem),
         stage_(stage),
         held_(held),
-        gradient_(gradient),
         engine_(make_reference_engine<double>(problem.shape)),
         d_(problem.system->resolved_size()),
         c_(problem.system->closure_size()) {}
@@ -74,7 +72,7 @@ class Formula {
 
   Path path(std::size_t b, const Path* about) const {
     const std::size_t steps = stage_.rollout_steps, starts = p_.batch.shape.states - steps;
-    const bool states_are_data = about && gradient_ == RolloutGradient::network;
+    const bool states_are_data = about && stage_.rollout_gradient == RolloutGradient::network;
     Path path{States(steps + 1), States(steps)};
     for (std::size_t t = 0; t < starts; ++t) path.z[0].push_back(state(b, t));
     for (std::size_t s = 0; s < steps; ++s)
@@ -182,7 +180,6 @@ class Formula {
   const Problem& p_;
   const StagePlan& stage_;
   HeldClosure held_;
-  RolloutGradient gradient_;
   std::unique_ptr<SequenceEngine<double>> engine_;
   std::size_t d_, c_;
 };
@@ -257,18 +254,18 @@ TEST_P(LossValue, GradientsPastTheReducedEquationsAreThoseOfTheirFormula) {
         stage.loss = LossKind::rollout;
         stage.rollout_steps = 3;
         stage.rollout_form = form;
-        const Formula here(problem, stage, held, kind);
+        stage.rollout_gradient = kind;
+        const Formula here(problem, stage, held);
         const auto engine = make_reference_engine<double>(problem.shape);
         const LossContext context{*problem.system, problem.normalisation, held, Formula::dt, 1};
         Numbers gradient(problem.parameters.size());
-        const double value =
-            make_rollout_loss<double>(context, stage.rollout_steps, form, stage.loss_weights, *engine, kind)
-                ->evaluate(problem.parameters.data(), problem.batch, gradient.data());
+        const double value = make_loss<double>(stage, context, *engine)
+                                 ->evaluate(problem.parameters.data(), problem.batch, gradient.data());
         EXPECT_NEAR(value, here.rollout_loss(), 1e-12 * value);  // the loss itself is the same
         const auto at = [&](double h) {
           Problem moved = problem;
           for (std::size_t i = 0; i < direction.size(); ++i) moved.parameters[i] += h * direction[i];
-          return Formula(moved, stage, held, kind).rollout_loss(&here);
+          return Formula(moved, stage, held).rollout_loss(&here);
         };
         const double h = 2e-4, quotient = (8 * (at(h) - at(-h)) - (at(2 * h) - at(-2 * h))) / (12 * h);
         double expected = 0;
