@@ -84,6 +84,18 @@ def test_a_rollout_with_inputs_is_that_of_the_program(tmp_path):
     np.testing.assert_array_equal(rest.resolved, expected[:, 15:])
 
 
+def test_a_rollout_after_a_past_reads_its_inputs_too(tmp_path):
+    y, _, a, wind = driven()
+    path, t = tmp_path / "m.safetensors", DT * np.arange(31)
+    closure = mac.fit(path, y, dt=DT, inputs={"a": a, "wind": wind}, history=1.0, **QUICK)
+    features = np.concatenate([y, np.broadcast_to(a[:, None, None], y.shape), wind[..., None]], axis=2)
+    closure.reset()
+    closure.sequence(features[11:, :10])
+    expected = mac.rollout(None, y[11:, 10], t[10:], closure, inputs={"a": a[11:], "wind": wind[11:, 10:]}, continued=True)
+    run = mac.rollout(None, y[11:, 10], t[10:], closure, inputs={"a": a[11:], "wind": wind[11:]}, past=y[11:, :10])
+    np.testing.assert_array_equal(run.resolved, expected.resolved)
+
+
 @pytest.mark.parametrize(
     "inputs, message",
     [

@@ -72,6 +72,23 @@ def test_times_may_be_several_closure_steps_apart(test_split, closure):
     np.testing.assert_array_equal(coarse.closure, fine.closure[:, ::5])
 
 
+def test_the_past_is_read_first(test_split, closure):
+    y, t = test_split.resolved, test_split.time
+    closure.reset()
+    closure.sequence(y[:, :7])
+    expected = mac.rollout("burgers", y[:, 7], t[7:], closure, continued=True)
+    run = mac.rollout("burgers", y[:, 7], t[7:], closure, past=y[:, :7])
+    np.testing.assert_array_equal(run.resolved, expected.resolved)
+    np.testing.assert_array_equal(run.closure, expected.closure)
+    one = mac.rollout("burgers", y[1, 7], t[7:], closure, past=y[1, :7])
+    np.testing.assert_array_equal(one.resolved, expected.resolved[1])
+    for past, message in [(y[:, :7, :5], "past has shape"), (y[0, :7], "past has shape"), (np.full((5, 7, 6), np.nan), "not finite")]:
+        with pytest.raises(mac.UsageError, match=message):
+            mac.rollout("burgers", y[:, 7], t[7:], closure, past=past)
+    with pytest.raises(mac.UsageError, match="there is none"):
+        mac.rollout("burgers", y[:, 7], t[7:], past=y[:, :7])
+
+
 @pytest.mark.parametrize("hold", ["zero", "linear"])
 def test_a_step_may_be_a_whole_fraction_of_the_closure_step(test_split, closure, hold):
     y0, t, pieces = test_split.resolved[:2, 0], test_split.time[:6], 4

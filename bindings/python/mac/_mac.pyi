@@ -256,4 +256,5 @@ def roll_out(
     continued: bool,
     given_names: Sequence[str],
     given: _Floats,
+    past: _Floats,
 ) -> tuple[_Floats, _Floats, _Floats]: ...

@@ -74,6 +74,24 @@ def _steps_between(time: NDArray[np.float64], dt: Optional[float], own: Optional
     return step, every
 
 
+def _past(past: Optional[ArrayLike], closure: Optional[Closure], start: NDArray[np.float64]) -> NDArray[np.float64]:
+    """(columns, times, variables)"""
+    if past is None:
+        return np.zeros((1, 0, 0))
+    if closure is None:
+        raise UsageError("the past is what a closure reads, and there is none")
+    states = _numbers("past", past)
+    if start.ndim == 1:
+        states = states[None]
+    columns = start.reshape(-1, start.shape[-1]).shape
+    if states.ndim != 3 or (states.shape[0], states.shape[2]) != columns:
+        shape = "(times, variables)" if start.ndim == 1 else "(columns, times, variables)"
+        raise UsageError(f"past has shape {np.shape(past)}, expected {shape} for y0 of shape {start.shape}")
+    if not np.all(np.isfinite(states)):
+        raise UsageError("past holds a number that is not finite")
+    return np.ascontiguousarray(states)
+
+
 def _nothing(closure: Optional[Closure]) -> Callable[[float, NDArray[np.float64]], ArrayLike]:
     """The right-hand side of a closure that needs none."""
     text = closure.metadata("data_experiment") if closure is not None else None
@@ -95,6 +113,7 @@ def rollout(
     targets: Optional[Sequence[int]] = None,
     dt: Optional[float] = None,
     inputs: Optional[RunInputs] = None,
+    past: Optional[ArrayLike] = None,
     continued: bool = False,
     allow_other_parameters: bool = False,
 ) -> Rollout:
@@ -111,7 +130,8 @@ def rollout(
     dt       the step of RK4: a whole fraction of the closure step, within which the closure is held as `hold` says, or a
              multiple, of which every closure step is taken; default: the closure step, or the spacing of t
     inputs   what the closure reads beside the state, by name: a number, one a column (columns,), one at each closure step
-             (columns, closure steps + 1) from t[0] on, or a function of t
+             (columns, closure steps + 1) from t[0] on, or a function of t; with a past, from its first time on
+    past     ([columns,] times, variables): the true states at the closure steps before y0, which the closure reads first
     continued  go on from the closure's memory instead of from rest
     allow_other_parameters  take a closure that was trained with other parameters of the system, with a warning
 
@@ -132,7 +152,9 @@ def rollout(
     if not np.all(np.isfinite(start)):
         raise UsageError("y0 holds a number that is not finite")
     closure_step, steps = own or step, every * (time.size - 1)
-    closure_times = time[0] + closure_step * np.arange(int(np.ceil(steps * step / closure_step - 1e-6)) + 1)
+    before = _past(past, closure, start)
+    ahead = int(np.ceil(steps * step / closure_step - 1e-6)) + 1
+    closure_times = time[0] + closure_step * np.arange(-before.shape[1], ahead)
     if inputs is not None and closure is None:
         raise UsageError("inputs are what a closure reads, and there is none")
     given_names, given = run_inputs(inputs, None if start.ndim == 1 else start.shape[0], closure_times)
@@ -157,6 +179,7 @@ def rollout(
         continued,
         given_names,
         given,
+        before,
     )
     if start.ndim == 1:
         resolved, closures, blow_up_time = resolved[0], closures[0], blow_up_time[0]

@@ -63,6 +63,19 @@ class Rollout {
     if (state_) coupling_->resume(*state_);
   }
 
+  /// The network reads true states, (columns, times, d), the last of them a closure step before the rollout's first.
+  void read(const Array& past) {
+    const std::size_t size = plan_.batch.d;
+    past_ = past.size() == 0 ? 0 : static_cast<std::size_t>(past.size()) / plan_.batch.size();
+    std::vector<double> y(plan_.batch.size());
+    for (std::size_t k = 0; k < past_; ++k) {
+      for (std::size_t i = 0; i < plan_.batch.columns; ++i)
+        std::copy_n(past.data() + (i * past_ + k) * size, size, y.data() + i * size);
+      if (rows_) rows_->at_closure_step(k);
+      coupling_->predict(*state_, y);
+    }
+  }
+
   /// y is left at the end, and the state ready for the step that would follow there.
   void run(std::vector<double>& y, double* resolved, double* closure, double* blow_up_time,
            const std::function<void()>& look_at_signals) {
@@ -70,7 +83,7 @@ class Rollout {
       const double t = plan_.start + static_cast<double>(n) * plan_.dt;
       for (std::size_t i = 0; i < plan_.batch.columns; ++i)
         rest_if_blown_up(y.data() + i * plan_.batch.d, t, blow_up_time[i]);
-      if (rows_) rows_->at_closure_step(n / plan_.pieces);
+      if (rows_) rows_->at_closure_step(past_ + n / plan_.pieces);
       if (state_ && n < plan_.steps) coupling_->predict(*state_, y);
       if (state_ && n == plan_.steps) {
         runtime::State last(*state_);  // the state itself stays before it
@@ -119,6 +132,7 @@ class Rollout {
   runtime::Coupling* coupling_;
   runtime::State* state_;
   NetworkRows* rows_;
+  std::size_t past_ = 0;        // closure steps that were read before the first
   held_rk4::StageArrays room_;  // without a coupling, which has its own
 };
 
@@ -169,6 +183,7 @@ struct Request {
   std::optional<std::vector<std::size_t>> targets;
   bool continued;
   GivenArrays given;
+  Array past;
 };
 
 /// y0 (d) or (columns, d)
@@ -234,6 +249,7 @@ Result roll_out(const py::object& rhs, const Array& y0, Closure* closure, const 
   if (system) {
     Rollout rollout(plan, system_rhs(system->system, batch), coupling ? &*coupling : nullptr, state,
                     rows.get());
+    rollout.read(request.past);
     const py::gil_scoped_release release;
     const InterruptScope interrupts;
     rollout.run(y, resolved, closures, blow_up_time, [] { throw_if_interrupted(); });
@@ -241,6 +257,7 @@ Result roll_out(const py::object& rhs, const Array& y0, Closure* closure, const 
     std::vector<py::ssize_t> shape(y0.shape(), y0.shape() + y0.ndim());
     Rollout rollout(plan, python_rhs(py::reinterpret_borrow<py::function>(rhs), std::move(shape)),
                     coupling ? &*coupling : nullptr, state, rows.get());
+    rollout.read(request.past);
     rollout.run(y, resolved, closures, blow_up_time, [] {
       if (PyErr_CheckSignals() != 0) throw py::error_already_set();
     });
@@ -265,12 +282,13 @@ void bind_rollout(py::module_& module) {
                                         std::move(hold),
                                         std::move(targets),
                                         continued,
-                                        {std::move(given_names), given}});
+                                        {std::move(given_names), given},
+                                        past});
         return py::make_tuple(result.resolved, result.closure, result.blow_up_time);
       },
       py::arg("rhs"), py::arg("y0"), py::arg("start"), py::arg("dt"), py::arg("steps"), py::arg("every"),
       py::arg("closure"), py::arg("hold"), py::arg("targets"), py::arg("continued"), py::arg("given_names"),
-      py::arg("given"));
+      py::arg("given"), py::arg("past"));
 }
 
 }  // namespace mac::python
