@@ -8,6 +8,7 @@
 #include <cmath>
 #include <filesystem>
 #include <mac/error.hpp>
+#include <mac/progress.hpp>
 #include <mac/random.hpp>
 #include <mac/verdict.hpp>
 #include <map>
