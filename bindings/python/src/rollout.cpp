@@ -273,7 +273,7 @@ void bind_rollout(py::module_& module) {
       [](const py::object& rhs, const Array& y0, double start, double dt, std::size_t steps,
          std::size_t every, Closure* closure, std::optional<std::string> hold,
          std::optional<std::vector<std::size_t>> targets, bool continued,
-         std::vector<std::string> given_names, const Array& given) {
+         std::vector<std::string> given_names, const Array& given, const Array& past) {
         const Result result = roll_out(rhs, y0, closure,
                                        {start,
                                         dt,
