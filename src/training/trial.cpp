@@ -18,7 +18,7 @@ constexpr double rollout_lr = 0.075;
 // Nothing but rollouts: short ones of twice the batch, then those of a stage of rollouts, each for half of the work.
 constexpr std::size_t short_rollout = 50;
 constexpr double short_rollout_lr = 0.75, alone_lr = 0.25;
-constexpr std::size_t steps_a_sequence = 50, fewest_steps = 2000, most_steps = 16000;  // of a whole training
+constexpr std::size_t steps_a_sequence = 50, fewest_steps = 4000, most_steps = 16000;  // of a whole training
 constexpr std::size_t validations = 32;        // of a whole training, by rollouts, ...
 constexpr std::size_t validation_pause = 100;  // ... of a short one after so many steps: they take their time
 constexpr std::size_t shortest_half = 16;      // times that a trial learns from at least

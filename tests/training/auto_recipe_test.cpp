@@ -191,8 +191,8 @@ TEST(AutoRecipe, LearnsMeansOverAStepWhereTheExactClosureIsBetterHeldAsThem) {
 }
 
 TEST(AutoRecipe, TakesMoreStepsWhereThereIsMoreToLearnFrom) {
-  EXPECT_EQ(usual_steps(1), 2000u);
-  EXPECT_EQ(usual_steps(80), 4000u);
+  EXPECT_EQ(usual_steps(1), 4000u);
+  EXPECT_EQ(usual_steps(200), 10000u);
   EXPECT_EQ(usual_steps(400), 16000u);
 }
 
