@@ -13,8 +13,6 @@ namespace {
 
 using Dense = Eigen::Matrix<double, Eigen::Dynamic, Eigen::Dynamic, Eigen::RowMajor>;
 
-std::vector<double> by_columns(const Eigen::MatrixXd& m) { return {m.data(), m.data() + m.size()}; }
-
 /// sum += factor x, n numbers
 MAC_VECTOR_CLONES
 void add_multiple(std::size_t n, double factor, const double* __restrict x, double* __restrict sum) {
@@ -32,29 +30,50 @@ ExponentialStep::ExponentialStep(const System& system, double h, std::size_t col
   const auto d = static_cast<Eigen::Index>(d_);
   const Eigen::MatrixXd l = Eigen::Map<const Dense>(linear.data(), d, d);
   const auto whole = phi_functions(h * l), half = phi_functions(h / 2 * l);
-  l_ = by_columns(l);
-  e_ = by_columns(whole[0]);
-  e2_ = by_columns(half[0]);
-  q_ = by_columns(h / 2 * half[1]);
-  f1_ = by_columns(h * (whole[1] - 3 * whole[2] + 4 * whole[3]));
-  f2_ = by_columns(h * (2 * whole[2] - 4 * whole[3]));
-  f3_ = by_columns(h * (4 * whole[3] - whole[2]));
+  for (std::size_t k = 0; k < d_ * d_; ++k)
+    if (linear[k] != 0) l_.entries.push_back({k / d_, k % d_, linear[k]});
+  const auto both_ways = [](const Eigen::MatrixXd& m) {
+    const Dense rows = m;
+    return Matrix{{m.data(), m.data() + m.size()}, {rows.data(), rows.data() + rows.size()}};
+  };
+  e_ = both_ways(whole[0]);
+  e2_ = both_ways(half[0]);
+  q_ = both_ways(h / 2 * half[1]);
+  f1_ = both_ways(h * (whole[1] - 3 * whole[2] + 4 * whole[3]));
+  f2_ = both_ways(h * (2 * whole[2] - 4 * whole[3]));
+  f3_ = both_ways(h * (4 * whole[3] - whole[2]));
+  half_.resize(size_);
   states_.resize(held_rk4::stages * size_);
   rates_.resize(states_.size());
 }
 
+// Every sum runs over the matrix's columns in rising order, so that the bits depend neither on the loops' order nor on how
+// many columns there are. A column of the matrix serves all trajectories while it is in cache.
+
 void ExponentialStep::add(const Matrix& m, double factor, const double* x, double* out) const {
-  for (std::size_t column = 0; column < columns_; ++column, x += d_, out += d_)
-    for (std::size_t j = 0; j < d_; ++j) add_multiple(d_, factor * x[j], m.data() + j * d_, out);
+  for (std::size_t j = 0; j < d_; ++j)
+    for (std::size_t at = 0; at < size_; at += d_)
+      add_multiple(d_, factor * x[at + j], m.by_columns.data() + j * d_, out + at);
 }
 
-void ExponentialStep::add_transposed(const Matrix& m, double factor, const double* x, double* out) const {
-  for (std::size_t column = 0; column < columns_; ++column, x += d_, out += d_)
-    for (std::size_t j = 0; j < d_; ++j) {
-      double sum = 0;
-      for (std::size_t i = 0; i < d_; ++i) sum += m[j * d_ + i] * x[i];
-      out[j] += factor * sum;
-    }
+void ExponentialStep::add_transposed(const Matrix& m, double factor, const double* x, double* out) {
+  sums_.assign(size_, 0.0);
+  for (std::size_t i = 0; i < d_; ++i)
+    for (std::size_t at = 0; at < size_; at += d_)
+      add_multiple(d_, x[at + i], m.by_rows.data() + i * d_, sums_.data() + at);
+  add_multiple(size_, factor, sums_.data(), out);
+}
+
+void ExponentialStep::subtract(const SparseMatrix& m, const double* x, double* out) const {
+  for (std::size_t at = 0; at < size_; at += d_)
+    for (const auto& entry : m.entries) out[at + entry.row] += -x[at + entry.column] * entry.value;
+}
+
+void ExponentialStep::subtract_transposed(const SparseMatrix& m, const double* x, double* out) {
+  sums_.assign(size_, 0.0);
+  for (std::size_t at = 0; at < size_; at += d_)
+    for (const auto& entry : m.entries) sums_[at + entry.column] += entry.value * x[at + entry.row];
+  add_multiple(size_, -1, sums_.data(), out);
 }
 
 void ExponentialStep::stage_state(std::size_t i, const double* y) {
@@ -63,8 +82,13 @@ void ExponentialStep::stage_state(std::size_t i, const double* y) {
     std::copy_n(y, size_, at);
     return;
   }
-  std::fill_n(at, size_, 0.0);
-  add(e2_, 1, state(i == 3 ? 1 : 0), at);
+  if (i == 2) {  // begins at v, as a did
+    std::ranges::copy(half_, at);
+  } else {
+    std::fill_n(at, size_, 0.0);
+    add(e2_, 1, state(i == 3 ? 1 : 0), at);
+    if (i == 1) std::copy_n(at, size_, half_.begin());
+  }
   if (i < 3) {
     add(q_, 1, n(i - 1), at);
   } else {
@@ -75,7 +99,7 @@ void ExponentialStep::stage_state(std::size_t i, const double* y) {
 
 void ExponentialStep::rate(std::size_t i) {
   system_.reduced_rhs_columns(columns_, state(i), n(i));
-  add(l_, -1, state(i), n(i));
+  subtract(l_, state(i), n(i));
 }
 
 void ExponentialStep::add_closure(std::size_t i, const held_rk4::StageClosure& at) {
@@ -123,7 +147,7 @@ void ExponentialStep::add_closure_gradient(std::size_t i, double share, double* 
 void ExponentialStep::stage_adjoint(std::size_t i, double* d_y) {
   double* const at = d_state(i);
   system_.reduced_rhs_vjp_columns(columns_, state(i), d_n(i), at);
-  add_transposed(l_, -1, d_n(i), at);
+  subtract_transposed(l_, d_n(i), at);
   if (i == 0) {
     for (std::size_t k = 0; k < size_; ++k) d_y[k] += at[k];
     return;

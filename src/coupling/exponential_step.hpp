@@ -52,7 +52,18 @@ class ExponentialStep {
   }
 
  private:
-  using Matrix = std::vector<double>;  // (d, d), column by column
+  /// (d, d), both ways, so that a product and the transposed one run along neighbouring numbers.
+  struct Matrix {
+    std::vector<double> by_columns, by_rows;
+  };
+  /// The entries that are not zero, row after row: the linear part of a field has few.
+  struct SparseMatrix {
+    struct Entry {
+      std::size_t row, column;
+      double value;
+    };
+    std::vector<Entry> entries;
+  };
 
   double* state(std::size_t i) { return states_.data() + i * size_; }
   double* n(std::size_t i) { return rates_.data() + i * size_; }
@@ -61,7 +72,9 @@ class ExponentialStep {
 
   /// out += factor M x of every column; with M transposed where the name says so.
   void add(const Matrix& m, double factor, const double* x, double* out) const;
-  void add_transposed(const Matrix& m, double factor, const double* x, double* out) const;
+  void add_transposed(const Matrix& m, double factor, const double* x, double* out);
+  void subtract(const SparseMatrix& m, const double* x, double* out) const;
+  void subtract_transposed(const SparseMatrix& m, const double* x, double* out);
 
   void stage_state(std::size_t i, const double* y);
   void rate(std::size_t i);
@@ -73,8 +86,10 @@ class ExponentialStep {
 
   const System& system_;
   std::size_t columns_, d_, size_;
-  Matrix l_, e_, e2_, q_, f1_, f2_, f3_;
+  SparseMatrix l_;
+  Matrix e_, e2_, q_, f1_, f2_, f3_;
   std::vector<double> states_, rates_, d_states_, d_rates_;  // (stages, columns, d)
+  std::vector<double> half_, sums_;  // (columns, d): E2 v; room of a transposed product
 };
 
 }  // namespace mac
