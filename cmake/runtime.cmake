@@ -2,10 +2,10 @@
 # libstdc++ and nothing else: no OpenMP, no shared fmt or Highway. Its sources are compiled once, for it and for the full
 # library.
 set(runtime_sources
-  src/base/noise.cpp src/base/precision.cpp src/base/random.cpp
+  src/base/noise.cpp src/coupling/fourier_frame.cpp src/base/precision.cpp src/base/random.cpp
   src/io/atomic_file.cpp src/io/input_file.cpp src/io/safetensors.cpp
   src/io/safetensors_checksum.cpp src/io/safetensors_header.cpp
-  src/network/shape.cpp src/network/model.cpp src/network/model_metadata.cpp src/network/normaliser.cpp
+  src/network/shape.cpp src/network/model.cpp src/network/model_metadata.cpp src/network/network_inputs.cpp src/network/normaliser.cpp
   src/network/cpu/step.cpp src/network/cpu/step_kernels.cpp
   src/network/derivative/program.cpp src/network/derivative/kernels.cpp src/network/derivative/step_derivative.cpp
   src/base/hold.cpp

@@ -70,6 +70,7 @@ module mac
     procedure :: reset => state_reset
     procedure :: seed => state_seed
     procedure :: set_noise => state_set_noise
+    procedure :: set_frame => state_set_frame
     procedure :: save => state_save
     procedure :: restore => state_restore
     procedure :: save_columns => state_save_columns

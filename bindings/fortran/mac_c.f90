@@ -210,6 +210,13 @@ module mac_c
       type(c_error), intent(inout) :: error
       integer(c_int) :: status
     end function
+    function c_state_set_frame(state, y, error) bind(c, name="mac_state_set_frame") result(status)
+      import :: c_ptr, c_int, c_double, c_error
+      type(c_ptr), value :: state
+      real(c_double), intent(in) :: y(*)
+      type(c_error), intent(inout) :: error
+      integer(c_int) :: status
+    end function
     function c_state_reset(state, error) bind(c, name="mac_state_reset") result(status)
       import :: c_ptr, c_int, c_error
       type(c_ptr), value :: state

@@ -128,6 +128,12 @@ MAC_API mac_status mac_state_seed(mac_state* state, uint64_t seed, const uint64_
 /* on = 0: without noise, the closure is deterministic. Not part of what is saved. */
 MAC_API mac_status mac_state_set_noise(mac_state* state, int on, mac_error* error);
 
+/* A closure of Fourier modes may see its states in a frame (mac_model_metadata "frame" is "initial"): turned back by the
+ * phase of the first state of a column, its closure turned as far. The angle is part of the memory: saved, restored and
+ * copied with it, set anew by the first step after a reset. mac_state_set_frame gives the columns that have none yet the
+ * frame of y (columns, inputs) before that step, for whoever steps copies of a state at rest; other closures ignore it. */
+MAC_API mac_status mac_state_set_frame(mac_state* state, const double* y, mac_error* error);
+
 /* Saving writes mac_state_bytes bytes: a header with the model's id, and all that the next step depends on.
  * Restoring takes them back bit for bit, and refuses, leaving the state as it was, what is damaged or belongs
  * to another model, precision or number of columns. `size` is that of the buffer. */
@@ -288,7 +294,8 @@ MAC_API mac_status mac_state_diagnostics(const mac_state* state, size_t column, 
  * whatever gclosure and gnext are the gradients of. They are computed in double precision, also for a network
  * that steps in float32. Memories are (columns, mac_state_memory_size), row-major; they are replaced in place.
  * Other arrays are (columns, inputs) and (columns, outputs), in physical units; those that come out are
- * overwritten, and may be those that go in. */
+ * overwritten, and may be those that go in. The angle of a frame is held fixed: where a column has none yet, it is that
+ * of y, and how it depends on y is left out. */
 
 /* Numbers in the memory of a column; 0 for null, and for a network without one. */
 MAC_API size_t mac_state_memory_size(const mac_state* state);

@@ -2,12 +2,14 @@
 // have the names of a PyTorch state_dict of the same network, and whose metadata say the rest.
 //
 // Metadata keys (all values are text; lists are JSON arrays):
-//   format_version             "1"
+//   format_version             "1"; "2" of a file with a frame, which a program that reads "1" must not overlook
 //   kind, d_in, d_out, d_model, n_blocks, d_state, d_conv, expand; members of an ensemble
 //   system                     "burgers"
 //   input_names, output_names  what the network reads, in order, and the closure's components
 //   state_inputs, given_inputs, local_of, local_stencil   where that is not all resolved variables: features of the
 //                              state, what comes from outside, lattices and stencil (from, to of each direction)
+//   frame                      "initial" where it sees Fourier modes, which its inputs begin with, in the frame of the
+//                              first state
 //   closure_targets            for each component of the closure the input, from 0, to whose equation it is added
 //   input_mean, input_scale, output_mean, output_scale
 //   input_low, input_high, output_low, output_high   least and largest values in the training data
@@ -73,6 +75,8 @@ struct Model {
   std::string program;                            // the version that wrote the file
   std::map<std::string, std::string> provenance;  // the experiment's text, the seed, ...
 
+  /// Fourier modes that it sees in frames (src/coupling/fourier_frame.hpp); 0: it sees its inputs as they are.
+  std::size_t frame_modes() const { return inputs.frame == Frame::initial ? shape.d_out / 2 : 0; }
   /// Numbers that a state or a caller gives: the network's inputs without noise.
   std::size_t input_size() const { return shape.d_in - noise.channels; }
 

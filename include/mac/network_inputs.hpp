@@ -10,6 +10,7 @@
 #pragma once
 
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace mac {
@@ -20,15 +21,23 @@ struct StencilRange {
   bool operator==(const StencilRange&) const = default;
 };
 
+/// How a network sees Fourier modes (src/coupling/fourier_frame.hpp): as they are, or turned back by the phase of the
+/// first state that its memory saw. The latter is exactly equivariant under translations.
+enum class Frame { none, initial };
+std::string_view to_string(Frame frame);
+/// Throws UsageError for other names than none and initial.
+Frame frame_from(std::string_view name);
+
 struct NetworkInputs {
   std::vector<std::string> state;     // features; empty: all resolved variables, or all of the stencil
   std::vector<std::string> given;     // from outside, by name
   std::vector<std::string> of;        // lattices of a local network; empty: one network for the whole state
   std::vector<StencilRange> stencil;  // of a local network, for each direction
+  Frame frame = Frame::none;
 
   bool is_local() const { return !of.empty(); }
-  /// All resolved variables and nothing else, for the whole state.
-  bool is_plain() const { return state.empty() && given.empty() && of.empty(); }
+  /// All resolved variables as they are and nothing else, for the whole state.
+  bool is_plain() const { return state.empty() && given.empty() && of.empty() && frame == Frame::none; }
   bool operator==(const NetworkInputs&) const = default;
 };
 

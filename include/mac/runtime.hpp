@@ -291,6 +291,11 @@ class State {
     detail::call(mac_state_seed, get(), seed, streams.empty() ? nullptr : streams.data());
   }
   void set_noise(bool on) { detail::call(mac_state_set_noise, get(), on ? 1 : 0); }
+  /// Columns without a frame take that of y (columns, inputs), as mac_state_set_frame says.
+  void set_frame(std::span<const double> y) {
+    detail::expect_size("y", y.size(), columns() * inputs_);
+    detail::call(mac_state_set_frame, get(), y.data());
+  }
   std::vector<std::byte> save() const {
     std::vector<std::byte> buffer(mac_state_bytes(get()));
     save(buffer);
@@ -563,7 +568,11 @@ class Coupling {
   void predict(State& state, std::span<const double> y) {
     state_ = &state;
     if (piece_ > 0) return;
-    if (before_) before_->copy(state);
+    if (before_) {  // the stages share the frame of the step
+      if (rows_) rows_->read(y, x_);
+      state.set_frame(rows_ ? std::span<const double>(x_) : y);
+      before_->copy(state);
+    }
     step_network(state, y, previous_);
     std::swap(closure_, previous_);
     has_previous_ = state.steps() > 1;

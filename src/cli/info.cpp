@@ -90,6 +90,8 @@ Description describe_model(const Safetensors& file) {
     add("local", fmt::format("one network for each site of {}, neighbours {}",
                              fmt::join(model.inputs.of, " and "), fmt::join(offsets, ", ")));
   }
+  if (model.inputs.frame == Frame::initial)
+    add("frame", "sees Fourier modes turned by the phase of the first state");
   if (!model.inputs.is_plain()) add("reads", fmt::format("{}", fmt::join(model.input_names, ", ")));
   if (!model.closure_targets.empty())
     add(model.inputs.is_plain() ? "added to equations" : "added to the equations of inputs",
@@ -124,6 +126,7 @@ Description describe_model(const Safetensors& file) {
             {"closure_targets", model.closure_targets},
             {"local_of", model.inputs.of},
             {"given_inputs", model.inputs.given},
+            {"frame", to_string(model.inputs.frame)},
             {"normalisation",
              {{"input_mean", n.input_mean},
               {"input_scale", n.input_scale},

@@ -58,6 +58,27 @@ const Lattice& lattice_named(const std::vector<Lattice>& lattices, const std::st
                    suggestion(name, names), fmt::join(names, ", "));
 }
 
+/// Modes that a translation of the system turns, all of which its network reads and closes.
+std::size_t turned_modes(const NetworkInputs& inputs, const System& system) {
+  if (inputs.is_local() || !inputs.state.empty())
+    throw UsageError(
+        "the frame \"initial\" turns all resolved variables: leave out local and the state of [models.inputs]");
+  const bool turns = std::ranges::any_of(system.symmetries(), [](const Symmetry& symmetry) {
+    return symmetry.kind == Symmetry::Kind::fourier_translation;
+  });
+  if (!turns)
+    throw UsageError("the system {} is no field whose Fourier modes a translation turns: expected frame = \"none\"",
+                     system.name());
+  check_symmetries(system);
+  const auto targets = system.closure_targets();
+  bool in_order = targets.size() == system.resolved_size();
+  for (std::size_t j = 0; in_order && j < targets.size(); ++j) in_order = targets[j] == j;
+  if (!in_order)
+    throw UsageError("the frame \"initial\" needs a closure for each resolved variable of {}, in their order",
+                     system.name());
+  return system.fourier_modes();
+}
+
 }  // namespace
 
 /// From names to numbers.
@@ -223,6 +244,7 @@ InputMap::InputMap(const NetworkInputs& inputs, const System& system, const std:
   given_ = given.size();
   if (inputs.is_plain()) return;
   plain_ = false;
+  if (inputs.frame == Frame::initial) frame_modes_ = turned_modes(inputs, system);
   const Reader reader(inputs, system);
   sites_ = reader.sites();
   std::vector<std::string> state = inputs.state;

@@ -30,6 +30,9 @@ class InputMap {
   std::size_t given_size() const { return given_; }  // numbers of e
   /// x is y, and C is u.
   bool is_plain() const { return plain_; }
+  /// Of states that the network sees in frames (fourier_frame.hpp); 0: it sees them as they are. Whoever feeds it turns
+  /// them before they are read here, and turns the closures back.
+  std::size_t frame_modes() const { return frame_modes_; }
 
   const std::vector<std::string>& feature_names() const { return names_; }
   const std::vector<std::string>& output_names() const { return output_names_; }
@@ -108,7 +111,7 @@ class InputMap {
   class Reader;
   InputMap() = default;
 
-  std::size_t sites_ = 1, given_ = 0;
+  std::size_t sites_ = 1, given_ = 0, frame_modes_ = 0;
   bool plain_ = true;
   std::vector<std::string> names_, output_names_;
   std::vector<Term> terms_;            // (sites, features)

@@ -11,6 +11,7 @@
 #include <mac/network.hpp>
 #include <vector>
 
+#include "coupling/fourier_frame.hpp"
 #include "coupling/input_map.hpp"
 #include "network/cpu/aligned.hpp"
 #include "network/normaliser.hpp"
@@ -111,11 +112,20 @@ class NetworkTrajectories {
         trajectories_(trajectories),
         closures_(map.sites() * map.outputs()),
         columns_(engine, normalisers, trajectories * map.sites()),
+        frames_(map.frame_modes(), trajectories),
         rows_(map.is_plain() ? 0 : columns_.columns() * columns_.inputs()) {}
 
   std::size_t trajectories() const { return trajectories_; }
   std::size_t columns() const { return columns_.columns(); }
   void set_noise(const std::vector<double>& noise) { columns_.set_noise(noise); }
+
+  /// Angles of the trajectories' frames, which belong to the memory. A first prediction sets them; empty: there are none.
+  std::vector<double> angles() const {
+    std::vector<double> angles;
+    for (std::size_t i = 0; frames_.exist() && i < trajectories_; ++i) angles.push_back(frames_.angle(i));
+    return angles;
+  }
+  void set_angle(std::size_t trajectory, double angle) { frames_.set(trajectory, angle); }
 
   /// y (trajectories, d), e (trajectories, given) -> closure (trajectories, c); memory (columns, state_size)
   /// goes one step on.
@@ -127,17 +137,25 @@ class NetworkTrajectories {
                 [&](std::size_t site, std::size_t f, double value) {
                   rows_[(i * sites + site) * inputs + f] = value;
                 });
+    for (std::size_t i = 0; frames_.exist() && i < trajectories_; ++i) {
+      frames_.choose(i, y + i * d);
+      frames_.keep(i);
+      frames_.enter(i, rows_.data() + i * inputs);
+    }
     columns_.take(rows(static_cast<const double*>(rows_.data()), inputs));
     columns_.step(memory);
     columns_.give([&](std::size_t j, std::size_t column, double value) {
       closure[column / sites * closures_ + map_.closure(column % sites, j)] = value;
     });
+    for (std::size_t i = 0; frames_.exist() && i < trajectories_; ++i)
+      frames_.leave(i, closure + i * closures_);
   }
 
  private:
   const InputMap& map_;
   std::size_t trajectories_, closures_;
   NetworkColumns<T> columns_;
+  ColumnFrames frames_;
   std::vector<double> rows_;  // (columns, inputs)
 };
 

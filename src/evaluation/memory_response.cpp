@@ -6,6 +6,7 @@
 #include <mac/network.hpp>
 #include <mac/open_model.hpp>
 
+#include "coupling/fourier_frame.hpp"
 #include "coupling/input_map.hpp"
 #include "network/normaliser.hpp"
 #include "parallel/thread_count.hpp"
@@ -35,7 +36,7 @@ Samples choose_samples(const DataSplit& split, double step, const MemoryOptions&
   return samples;
 }
 
-/// x (times, inputs) of one site of a trajectory.
+/// x (times, inputs) of one site of a trajectory, in its frame where the network has one.
 void read_site(const DataSplit& split, const InputMap& inputs, std::size_t trajectory, std::size_t site,
                std::vector<double>& x) {
   const std::size_t times = split.times(), d = split.resolved_size(), e = inputs.given_size();
@@ -45,6 +46,8 @@ void read_site(const DataSplit& split, const InputMap& inputs, std::size_t traje
   for (std::size_t t = 0; t < times; ++t)
     inputs.read_site(site, y.data() + t * d, given.data() + t * e,
                      [&](std::size_t, std::size_t f, double value) { x[t * inputs.features() + f] = value; });
+  if (inputs.frame_modes() > 0)
+    enter_frame(inputs.frame_modes(), y.data(), x.data(), times, inputs.features());
 }
 
 }  // namespace

@@ -158,7 +158,7 @@ void check_scores(const NetworkPlan& plan, const ConfigTable& table) {
     table.fail(
         "noise_channels",
         "a network that reads noise reads all resolved variables beside it, and nothing else; leave out "
-        "local and [models.inputs]");
+        "local, frame and [models.inputs]");
   for (const StagePlan& stage : plan.training.stages)
     if (is_score(stage.loss) && plan.noise.channels == 0)
       table.fail("", fmt::format("the loss \"{}\" scores a stochastic network: give it noise_channels",
@@ -200,7 +200,7 @@ std::vector<std::string> default_given(const DataPlan& data) {
   return given;
 }
 
-/// `local` and [models.inputs].
+/// `local`, [models.inputs] and `frame`.
 NetworkInputs read_inputs(const ConfigTable& table, const DataPlan& data) {
   NetworkInputs inputs;
   inputs.given = default_given(data);
@@ -216,6 +216,7 @@ NetworkInputs read_inputs(const ConfigTable& table, const DataPlan& data) {
       own->fail("state", "is empty; left out, the network reads all resolved variables");
     inputs.given = own->strings_or("given", inputs.given);
   }
+  if (table.has("frame")) inputs.frame = frame_from(table.choice("frame", {"none", "initial"}));
   return inputs;
 }
 
@@ -224,7 +225,10 @@ InputMap bind(const NetworkInputs& inputs, const System& system, const DataPlan&
   try {
     return {inputs, system, data.input_names()};
   } catch (const UsageError& error) {
-    table.fail(inputs.is_local() && inputs.state.empty() ? "local" : "inputs", error.what());
+    const char* const key = inputs.frame != Frame::none                    ? "frame"
+                            : inputs.is_local() && inputs.state.empty() ? "local"
+                                                                        : "inputs";
+    table.fail(key, error.what());
   }
 }
 

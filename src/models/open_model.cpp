@@ -30,9 +30,10 @@ std::unique_ptr<ClosureModel> open_network(const ModelRequest& request, const Da
     return make_network_closure(model, name, held, request.precision, data.experiment().system);
   if (!model.inputs.is_plain())
     throw UsageError(
-        "{}: reads other inputs than all resolved variables ({}), which a CUDA device cannot yet: use "
-        "--device cpu",
-        request.model, fmt::join(model.input_names, " "));
+        "{}: reads other inputs than all resolved variables as they are ({}{}), which a CUDA device cannot "
+        "yet: use --device cpu",
+        request.model, fmt::join(model.input_names, " "),
+        model.inputs.frame == Frame::initial ? ", in the frame of the initial state" : "");
   if (request.precision.value_or(model.precision()) == Precision::float64)
     throw UsageError(
         "{}: is rolled out in float64, on a CUDA device in float32: use --precision float32, "

@@ -13,7 +13,8 @@ namespace {
 
 using Json = nlohmann::json;
 
-constexpr const char* format_version = "1";
+// A file whose numbers mean something else than they did to the first version's readers has the second.
+constexpr const char *format_version = "1", *format_version_with_frame = "2";
 // Written for every kind: sizes of a Mamba that cannot be chosen, and that a file could not have otherwise.
 constexpr std::size_t d_conv = 4;
 constexpr std::size_t expand = 2;  // d_inner / d_model
@@ -220,7 +221,8 @@ NetworkInputs read_inputs(MetadataReader& reader, const NetworkShape& shape) {
   NetworkInputs inputs{reader.all_strings("state_inputs"),
                        reader.all_strings("given_inputs"),
                        reader.all_strings("local_of"),
-                       {}};
+                       {},
+                       Frame::none};
   const std::vector<int> ends = reader.all_integers("local_stencil");
   if (ends.size() % 2 != 0 || ends.empty() == inputs.is_local())
     reader.fail("local_stencil", "is not the stencil of local_of: expected from and to of each direction");
@@ -228,6 +230,14 @@ NetworkInputs read_inputs(MetadataReader& reader, const NetworkShape& shape) {
   if (inputs.state.size() + inputs.given.size() > shape.d_in)
     reader.fail("state_inputs",
                 fmt::format("and given_inputs are more than the network's {} inputs", shape.d_in));
+  if (const auto frame = reader.text("frame")) {
+    if (*frame != to_string(Frame::initial))
+      reader.fail("frame", fmt::format("is '{}': expected 'initial'", *frame));
+    if (shape.d_out % 2 != 0 || shape.d_in != shape.d_out + inputs.given.size() || !inputs.state.empty() ||
+        inputs.is_local())
+      reader.fail("frame", "is that of Fourier modes, two numbers each, that the network both reads and closes");
+    inputs.frame = Frame::initial;
+  }
   return inputs;
 }
 
@@ -235,10 +245,11 @@ NetworkInputs read_inputs(MetadataReader& reader, const NetworkShape& shape) {
 
 void read_metadata(const Safetensors& file, Model& model) {
   MetadataReader reader(file);
-  if (const auto found = reader.text("format_version"); found && *found != format_version)
+  if (const auto found = reader.text("format_version");
+      found && *found != format_version && *found != format_version_with_frame)
     reader.fail("format_version",
-                fmt::format("is '{}', this program reads '{}'; was it written by a newer one?", *found,
-                            format_version));
+                fmt::format("is '{}', this program reads '{}' and '{}'; was it written by a newer one?", *found,
+                            format_version, format_version_with_frame));
   for (const auto& [key, value] : shape_entries(model.shape)) reader.expect(key, value);
   model.noise = read_noise(reader, model.shape);
   model.normalisation = read_normalisation(reader, model.shape, model.noise);
@@ -260,7 +271,9 @@ void read_metadata(const Safetensors& file, Model& model) {
 
 void write_metadata(const Model& model, SafetensorsWriter& writer) {
   for (const auto& [key, value] : model.provenance) writer.set_metadata(key, value);
-  writer.set_metadata("format_version", format_version);
+  const bool framed = model.inputs.frame != Frame::none;
+  writer.set_metadata("format_version", framed ? format_version_with_frame : format_version);
+  if (framed) writer.set_metadata("frame", std::string(to_string(model.inputs.frame)));
   for (const auto& [key, value] : shape_entries(model.shape)) writer.set_metadata(key, value);
 
   const Normalisation& normalisation = model.normalisation;

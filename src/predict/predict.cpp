@@ -5,6 +5,7 @@
 #include <mac/error.hpp>
 #include <mac/progress.hpp>
 
+#include "coupling/fourier_frame.hpp"
 #include "network/normaliser.hpp"
 #include "parallel/thread_count.hpp"
 
@@ -35,6 +36,7 @@ class Predictor::Typed final : public Impl {
  public:
   Typed(const Model& model, const PredictOptions& options)
       : shape_(model.shape),
+        frame_modes_(model.frame_modes()),
         normalisers_(model.normalisation),
         parameters_(parameters_as<T>(model)),
         threads_(thread_count(options.threads)),
@@ -52,11 +54,14 @@ class Predictor::Typed final : public Impl {
     for (std::size_t sample = 0; sample < dims.batch; sample += samples_per_piece) {
       const std::size_t samples = std::min(samples_per_piece, dims.batch - sample);
       state_.assign(samples * shape_.state_size(), T(0));
+      ColumnFrames frames(frame_modes_, samples);
+      for (std::size_t b = 0; frames.exist() && b < samples; ++b)
+        frames.choose(b, x.data() + (sample + b) * dims.time * shape_.d_in);
       for (std::size_t time = 0; time < dims.time; time += times_) {
         const std::size_t times = std::min(times_, dims.time - time);
-        take(dims, x, sample, samples, time, times);
+        take(dims, x, sample, samples, time, times, frames);
         advance({samples, times});
-        give(dims, y, sample, samples, time, times);
+        give(dims, y, sample, samples, time, times, frames);
       }
       throw_if_interrupted();
     }
@@ -66,13 +71,16 @@ class Predictor::Typed final : public Impl {
  private:
   /// The piece of x, normalised.
   void take(SequenceDims dims, const std::vector<double>& x, std::size_t sample, std::size_t samples,
-            std::size_t time, std::size_t times) {
+            std::size_t time, std::size_t times, const ColumnFrames& frames) {
     piece_x_.clear();
+    std::vector<double> row(shape_.d_in);
     for (std::size_t b = sample; b < sample + samples; ++b)
-      for (std::size_t t = time; t < time + times; ++t)
+      for (std::size_t t = time; t < time + times; ++t) {
+        std::copy_n(x.data() + (b * dims.time + t) * shape_.d_in, shape_.d_in, row.data());
+        if (frames.exist()) frames.enter(b - sample, row.data());
         for (std::size_t i = 0; i < shape_.d_in; ++i)
-          piece_x_.push_back(
-              static_cast<T>(normalisers_.input.to_network(i, x[(b * dims.time + t) * shape_.d_in + i])));
+          piece_x_.push_back(static_cast<T>(normalisers_.input.to_network(i, row[i])));
+      }
   }
 
   void advance(SequenceDims piece) {
@@ -89,19 +97,22 @@ class Predictor::Typed final : public Impl {
 
   /// The network's output in physical units.
   void give(SequenceDims dims, std::vector<double>& y, std::size_t sample, std::size_t samples,
-            std::size_t time, std::size_t times) const {
+            std::size_t time, std::size_t times, const ColumnFrames& frames) const {
     auto value = piece_y_.begin();
     for (std::size_t b = sample; b < sample + samples; ++b)
-      for (std::size_t t = time; t < time + times; ++t)
+      for (std::size_t t = time; t < time + times; ++t) {
+        double* const row = y.data() + (b * dims.time + t) * shape_.d_out;
         for (std::size_t i = 0; i < shape_.d_out; ++i) {
           if (!std::isfinite(*value))
             throw Error("the network's output is {} in sample {} at time index {}", *value, b, t);
-          y[(b * dims.time + t) * shape_.d_out + i] =
-              normalisers_.output.to_physical(i, static_cast<double>(*value++));
+          row[i] = normalisers_.output.to_physical(i, static_cast<double>(*value++));
         }
+        if (frames.exist()) frames.leave(b - sample, row);
+      }
   }
 
   NetworkShape shape_;
+  std::size_t frame_modes_;
   Normalisers normalisers_;
   std::vector<T> parameters_;
   int threads_;

@@ -61,17 +61,21 @@ class NetworkGroup final : public ClosureGroup, public PredictsStages {
     return closure_.data();
   }
 
-  // A trajectory's recurrent state, for a step by stages the one before it, and the noise that was read last.
+  // A trajectory's recurrent state, for a step by stages the one before it, the noise that was read last, and the angle
+  // of its frame.
   std::optional<std::size_t> memory_size() const override {
-    return (memory_.size() + before_.size()) / network_.trajectories() + noise_.channels();
+    return (memory_.size() + before_.size()) / network_.trajectories() + noise_.channels() +
+           (inputs_.frame_modes() > 0 ? 1 : 0);
   }
   void save_memory(double* memory) const override {
+    const std::vector<double> angles = network_.angles();
     for (std::size_t i = 0; i < network_.trajectories(); ++i) {
       for (const std::vector<T>* states : {&memory_, &before_}) {
         const std::size_t size = states->size() / network_.trajectories();
         memory = std::copy_n(states->begin() + static_cast<std::ptrdiff_t>(i * size), size, memory);
       }
       memory = std::copy_n(noise_.of(i), noise_.channels(), memory);
+      if (!angles.empty()) *memory++ = angles[i];
     }
   }
   void restore_memory(const double* memory) override {
@@ -82,6 +86,7 @@ class NetworkGroup final : public ClosureGroup, public PredictsStages {
       }
       std::copy_n(memory, noise_.channels(), noise_.of(i));
       memory += noise_.channels();
+      if (inputs_.frame_modes() > 0) network_.set_angle(i, *memory++);
     }
     network_.set_noise(noise_.values());  // for the stages of the step that follows
   }

@@ -244,6 +244,15 @@ mac_status mac_state_set_noise(mac_state* state, int on, mac_error* error) {
   });
 }
 
+mac_status mac_state_set_frame(mac_state* state, const double* y, mac_error* error) {
+  return guarded(error, MAC_INTERNAL_ERROR, [&] {
+    require(state, "mac_state_set_frame", "state");
+    const Field<const double> states = rows(y, inputs_of(state));
+    require_field(states, inputs_of(state), state->own->columns(), "mac_state_set_frame", "y");
+    state->own->set_frames(states);
+  });
+}
+
 size_t mac_state_columns(const mac_state* state) { return state ? state->own->columns() : 0; }
 
 uint64_t mac_state_steps(const mac_state* state) { return state ? state->own->steps() : 0; }

@@ -90,10 +90,9 @@ void Guard::inputs(std::size_t column, double* y) {
   if (clips || settings_.closure == GuardSettings::Closure::fade) ++record.changed;
 }
 
-bool Guard::closure(std::size_t column, double* closure) {
+bool Guard::closure(std::size_t column, double* closure, const double* fallback) {
   Record& record = records_[column];
   const std::size_t outputs = output_.low.size();
-  const double* const fallback = fallback_.data() + column * outputs;
   bool finite = true;
   double excess = 0, share = 1;
   for (std::size_t i = 0; i < outputs; ++i) {

@@ -43,8 +43,10 @@ class Guard {
 
   /// y (inputs) before a step. Numbers that are not finite are left to the step to refuse.
   void inputs(std::size_t column, double* y);
-  /// closure (outputs) after it. False: it was not finite, and is now the fallback.
-  bool closure(std::size_t column, double* closure);
+  /// closure (outputs) after it; `fallback` is what it fades to. False: it was not finite, and is now the fallback.
+  bool closure(std::size_t column, double* closure, const double* fallback);
+  /// That of a column, as it was set.
+  const double* fallback(std::size_t column) const { return fallback_.data() + column * output_.low.size(); }
   /// Whether closures that are not finite are replaced.
   bool replaces() const { return settings_.closure == GuardSettings::Closure::fade; }
 

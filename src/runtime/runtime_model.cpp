@@ -35,6 +35,8 @@ std::uint64_t identity(const Model& model) {
     const double noise[] = {static_cast<double>(model.noise.channels), model.noise.time};
     hash = content_hash(std::as_bytes(std::span(noise)), hash);
   }
+  if (const std::uint64_t modes = model.frame_modes(); modes > 0)
+    hash = content_hash(std::as_bytes(std::span(&modes, 1)), hash);
   for (const auto* numbers :
        {&model.parameters, &n.input_mean, &n.input_scale, &n.output_mean, &n.output_scale})
     hash = content_hash(std::as_bytes(std::span(*numbers)), hash);

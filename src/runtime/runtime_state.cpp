@@ -14,7 +14,8 @@ namespace {
 
 /// The head of saved columns. After it a record for each: steps (64 bits), recurrent state (state_size numbers
 /// in the precision), the last two closures (2 x outputs doubles, the later one first); of a stochastic closure then the
-/// noise it read last (channels doubles), seed and stream (64 bits each).
+/// noise it read last (channels doubles), seed and stream (64 bits each); of one with frames the column's angle (a double,
+/// NaN while it has none).
 struct SavedHead {
   char magic[8];
   std::uint32_t version;
@@ -102,7 +103,7 @@ class StateOf final : public RuntimeState {
 
   void point(const Field<const double>& y, double* x, double* memory) override {
     const StridedLayout<const double> layout{y};
-    if (!take<false>(layout)) refuse_input(layout);
+    if (!(frames_.exist() ? take<true>(layout, nullptr) : take<false>(layout, nullptr))) refuse_input(layout);
     std::ranges::copy(x_, x);
     get_memory(memory);
   }
@@ -131,14 +132,15 @@ class StateOf final : public RuntimeState {
   /// U is the host's scalar.
   template <class U, class In, class Out>
   void advance(const In& y, const Out& closure) {
-    if (!(guard_ ? take<true>(y) : take<false>(y))) refuse_input(y);
+    const bool changed = guard_ || frames_.exist();
+    if (!(changed ? take<true>(y, guard_.get()) : take<false>(y, nullptr))) refuse_input(y);
     const NetworkShape& shape = engine_.shape();
     if (noise_.channels() > 0) take_noise();
     for (const Run& run : runs_)
       engine_.step(run.count, x_.data() + run.first * shape.d_in, c_.data() + run.first * shape.d_out,
                    memory_.data() + run.first * engine_.state_size(), scratch_.get());
     remember_closures();
-    if (!(guard_ ? give<U, true>(closure) : give<U, false>(closure))) report_closure(closure);
+    if (!(changed ? give<U, true>(closure) : give<U, false>(closure))) report_closure(closure);
   }
 
   /// The noise of the step that each active column is about to take.
@@ -152,21 +154,26 @@ class StateOf final : public RuntimeState {
       }
   }
 
-  /// The next step's input from y, normalised: false where a number is not finite.
-  template <bool kGuarded, class In>
-  bool take(const In& y) {
+  /// The next step's input from y, normalised: false where a number is not finite. kChanged: there is a guard, or there
+  /// are frames.
+  template <bool kChanged, class In>
+  bool take(const In& y, Guard* guard) {
     const NormaliserView normaliser = model_->normalisers.input.view();
     const std::size_t inputs = model_->model.input_size(), width = engine_.shape().d_in;
     bool finite = true;
     for (const Run& run : runs_)
       for (std::size_t j = run.first; j < run.first + run.count; ++j) {
         const auto column = y.column(j);
-        if constexpr (kGuarded) {
+        if constexpr (kChanged) {
           for (std::size_t i = 0; i < inputs; ++i) values_[i] = static_cast<double>(column[i]);
-          guard_->inputs(j, values_.data());
+          if (frames_.exist()) {
+            frames_.choose(j, values_.data());
+            frames_.enter(j, values_.data());
+          }
+          if (guard) guard->inputs(j, values_.data());
         }
         for (std::size_t i = 0; i < inputs; ++i) {
-          const double value = kGuarded ? values_[i] : static_cast<double>(column[i]);
+          const double value = kChanged ? values_[i] : static_cast<double>(column[i]);
           const T x = static_cast<T>(normaliser.to_network(i, value));
           finite = finite && std::isfinite(x);
           x_[j * width + i] = x;
@@ -176,7 +183,7 @@ class StateOf final : public RuntimeState {
   }
 
   /// The predictions to the host, and into closure_: false where a number is not finite.
-  template <class U, bool kGuarded, class Out>
+  template <class U, bool kChanged, class Out>
   bool give(const Out& closure) {
     const NormaliserView normaliser = model_->normalisers.output.view();
     const std::size_t outputs = engine_.shape().d_out;
@@ -187,8 +194,9 @@ class StateOf final : public RuntimeState {
         double* const now = closure_.data() + j * outputs;
         for (std::size_t i = 0; i < outputs; ++i)
           now[i] = normaliser.to_physical(i, static_cast<double>(c_[j * outputs + i]));
-        if constexpr (kGuarded) {
-          if (!guard_->closure(j, now)) std::ranges::fill(memory(j), std::byte{0});
+        if constexpr (kChanged) {
+          if (guard_) guard_closure(j, now);
+          if (frames_.exist()) frames_.leave(j, now);
         }
         for (std::size_t i = 0; i < outputs; ++i) {
           const U value = static_cast<U>(now[i]);
@@ -197,6 +205,17 @@ class StateOf final : public RuntimeState {
         }
       }
     return finite;
+  }
+
+  /// The range of a closure is that of the training data, in the column's frame; the fallback is the host's.
+  void guard_closure(std::size_t j, double* closure) {
+    const double* fallback = guard_->fallback(j);
+    if (frames_.exist()) {
+      std::copy_n(fallback, engine_.shape().d_out, values_.data());
+      frames_.enter(j, values_.data());
+      fallback = values_.data();
+    }
+    if (!guard_->closure(j, closure, fallback)) std::ranges::fill(memory(j), std::byte{0});
   }
 
   /// The last closures become those before; a step of the active columns is counted.
@@ -210,7 +229,10 @@ class StateOf final : public RuntimeState {
                     previous_.data() + run.first * outputs);
     }
     for (const Run& run : runs_)
-      for (std::size_t j = run.first; j < run.first + run.count; ++j) ++steps_[j];
+      for (std::size_t j = run.first; j < run.first + run.count; ++j) {
+        ++steps_[j];
+        if (frames_.exist()) frames_.keep(j);
+      }
   }
 
   template <class In>
@@ -219,7 +241,14 @@ class StateOf final : public RuntimeState {
     for (const Run& run : runs_)
       for (std::size_t k = run.first * width; k < (run.first + run.count) * width; ++k) {
         if (std::isfinite(x_[k])) continue;
-        const std::size_t j = k / width, i = k % width;
+        const std::size_t j = k / width;
+        std::size_t i = k % width;
+        if (frames_.exist()) {  // in which one number that is not finite spoils all
+          const std::size_t inputs = model_->model.input_size();
+          std::size_t own = 0;
+          while (own < inputs && std::isfinite(y.column(j)[own])) ++own;
+          if (own < inputs) i = own;
+        }
         const double value = static_cast<double>(y.column(j)[i]);
         throw NotFinite(
             "the input is {} in column {}, {}{}", value, j, describe_component(i, model_->model.input_names),
@@ -257,6 +286,7 @@ RuntimeState::RuntimeState(std::shared_ptr<const RuntimeModel> model, std::size_
       steps_(columns),
       closure_(columns * model_->model.shape.d_out),
       previous_(closure_.size()),
+      frames_(model_->model.frame_modes(), columns),
       noise_(model_->model.noise, model_->model.closure_step.value_or(0), columns),
       active_(columns) {
   for (std::size_t j = 0; j < columns && noise_.channels() > 0; ++j) places_.push_back({0, j});
@@ -271,6 +301,7 @@ RuntimeState::RuntimeState(const RuntimeState& other)
       closure_(other.closure_),
       previous_(other.previous_),
       guard_(other.guard_ ? std::make_unique<Guard>(*other.guard_) : nullptr),
+      frames_(other.frames_),
       noise_(other.noise_),
       noise_on_(other.noise_on_),
       places_(other.places_),
@@ -290,6 +321,18 @@ void RuntimeState::seed(std::uint64_t seed, const std::uint64_t* streams) {
 void RuntimeState::set_noise(bool on) {
   if (places_.empty()) throw UsageError("{}: is deterministic, it reads no noise", model_->file);
   noise_on_ = on;
+}
+
+void RuntimeState::set_frames(const Field<const double>& y) {
+  std::vector<double> state;
+  for (std::size_t j = 0; frames_.exist() && j < columns_; ++j) {
+    if (!std::isnan(frames_.angle(j))) continue;
+    state.resize(model_->model.input_size());
+    for (std::size_t i = 0; i < state.size(); ++i) state[i] = y.at(i, j);
+    const double angle = fourier_angle(model_->model.frame_modes(), state.data());
+    if (std::isnan(angle)) throw NotFinite("a number of y is not finite in column {}: it has no frame", j);
+    frames_.set(j, angle);
+  }
 }
 
 void RuntimeState::activate(std::size_t column) {
@@ -348,6 +391,7 @@ void RuntimeState::copy(const RuntimeState& other, ColumnList from, ColumnList t
     std::copy_n(other.closure_.data() + from[k] * outputs, outputs, closure_.data() + to[k] * outputs);
     std::copy_n(other.previous_.data() + from[k] * outputs, outputs, previous_.data() + to[k] * outputs);
     steps_[to[k]] = other.steps_[from[k]];
+    if (frames_.exist()) frames_.set(to[k], other.frames_.angle(from[k]));
     if (places_.empty()) continue;
     places_[to[k]] = other.places_[from[k]];
     std::copy_n(other.noise_.of(from[k]), noise_.channels(), noise_.of(to[k]));
@@ -362,13 +406,14 @@ void RuntimeState::reset(ColumnList columns) {
     std::fill_n(closure_.data() + columns[k] * outputs, outputs, 0.0);
     std::fill_n(previous_.data() + columns[k] * outputs, outputs, 0.0);
     steps_[columns[k]] = 0;
+    if (frames_.exist()) frames_.forget(columns[k]);
   }
 }
 
 std::size_t RuntimeState::record_size() const {
   const std::size_t numbers = 2 * model_->model.shape.d_out + noise_.channels();
   return sizeof(std::uint64_t) + memory(0).size() + numbers * sizeof(double) +
-         (places_.empty() ? 0 : sizeof(NoisePlace));
+         (places_.empty() ? 0 : sizeof(NoisePlace)) + (frames_.exist() ? sizeof(double) : 0);
 }
 
 std::size_t RuntimeState::saved_size(std::size_t columns) const {
@@ -388,9 +433,14 @@ void RuntimeState::save(ColumnList columns, std::span<std::byte> out) const {
     put(memory(columns[k]).data(), memory(columns[k]).size());
     put(closure_.data() + columns[k] * outputs, outputs * sizeof(double));
     put(previous_.data() + columns[k] * outputs, outputs * sizeof(double));
-    if (places_.empty()) continue;
-    put(noise_.of(columns[k]), noise_.channels() * sizeof(double));
-    put(&places_[columns[k]], sizeof(NoisePlace));
+    if (!places_.empty()) {
+      put(noise_.of(columns[k]), noise_.channels() * sizeof(double));
+      put(&places_[columns[k]], sizeof(NoisePlace));
+    }
+    if (frames_.exist()) {
+      const double angle = frames_.angle(columns[k]);
+      put(&angle, sizeof angle);
+    }
   }
   SavedHead head{{},         saved_version,  static_cast<std::uint32_t>(model_->precision()),
                  model_->id, columns.size(), model_->model.shape.state_size(),
@@ -421,11 +471,17 @@ void RuntimeState::restore(std::span<const std::byte> saved, ColumnList from, Co
   const auto numbers = [&](std::size_t k) {
     return payload.subspan(from[k] * record + sizeof(std::uint64_t), record - sizeof(std::uint64_t));
   };
+  const auto angle = [&](std::size_t k) {  // the last number of a record
+    double value;
+    std::memcpy(&value, payload.data() + (from[k] + 1) * record - sizeof value, sizeof value);
+    return value;
+  };
   for (std::size_t k = 0; k < from.size(); ++k) {
     if (from[k] >= head.columns)
       throw UsageError("column {} is beyond the {} of the saved state", from[k], head.columns);
     const auto doubles = numbers(k).subspan(recurrent, (2 * outputs + noise_.channels()) * sizeof(double));
-    if (!memory_finite(numbers(k).first(recurrent)) || !all_finite<double>(doubles))
+    if (!memory_finite(numbers(k).first(recurrent)) || !all_finite<double>(doubles) ||
+        (frames_.exist() && std::isinf(angle(k))))
       throw NotFinite(
           "column {} of the saved state has a number that is not finite: it was saved after a "
           "blow-up",
@@ -438,10 +494,12 @@ void RuntimeState::restore(std::span<const std::byte> saved, ColumnList from, Co
     std::memcpy(closure_.data() + to[k] * outputs, closures, outputs * sizeof(double));
     std::memcpy(previous_.data() + to[k] * outputs, closures + outputs * sizeof(double),
                 outputs * sizeof(double));
-    if (places_.empty()) continue;
-    const std::byte* const noise = closures + 2 * outputs * sizeof(double);
-    std::memcpy(noise_.of(to[k]), noise, noise_.channels() * sizeof(double));
-    std::memcpy(&places_[to[k]], noise + noise_.channels() * sizeof(double), sizeof(NoisePlace));
+    if (!places_.empty()) {
+      const std::byte* const noise = closures + 2 * outputs * sizeof(double);
+      std::memcpy(noise_.of(to[k]), noise, noise_.channels() * sizeof(double));
+      std::memcpy(&places_[to[k]], noise + noise_.channels() * sizeof(double), sizeof(NoisePlace));
+    }
+    if (frames_.exist()) frames_.set(to[k], angle(k));
   }
 }
 

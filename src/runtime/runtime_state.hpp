@@ -7,6 +7,7 @@
 #include <memory>
 #include <span>
 
+#include "coupling/fourier_frame.hpp"
 #include "runtime/guard.hpp"
 #include "runtime/layout.hpp"
 #include "runtime/runtime_model.hpp"
@@ -66,6 +67,10 @@ class RuntimeState {
   /// Off: it reads zeros.
   void set_noise(bool on);
 
+  /// Columns that have no frame yet (coupling/fourier_frame.hpp) take that of y, and not that of their first step.
+  void set_frames(const Field<const double>& y);
+  const ColumnFrames& frames() const { return frames_; }
+
   /// What the next step from y would start from: the network's input x (columns, inputs), normalised, and the
   /// memory (columns, state_size).
   virtual void point(const Field<const double>& y, double* x, double* memory) = 0;
@@ -105,6 +110,7 @@ class RuntimeState {
   std::vector<std::uint64_t> steps_;        // (columns)
   std::vector<double> closure_, previous_;  // (columns, outputs): the last two predictions
   std::unique_ptr<Guard> guard_;
+  ColumnFrames frames_;
 
   // What the network reads beside y: e of each column, and where it comes from.
   RedNoise noise_;

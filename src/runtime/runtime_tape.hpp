@@ -42,6 +42,7 @@ class RuntimeTape {
   derivative::Work work_;
   std::vector<double> x_, memory_;  // (steps, columns, inputs), (steps, columns, state_size)
   std::vector<double> dx_, dc_;     // (columns, inputs), (columns, outputs), normalised
+  ColumnFrames frames_;             // of columns, step after step
 };
 
 }  // namespace mac

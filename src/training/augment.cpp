@@ -1,22 +1,18 @@
 #include "training/augment.hpp"
 
 #include <algorithm>
-#include <cmath>
 #include <mac/error.hpp>
 #include <numbers>
+
+#include "coupling/fourier_frame.hpp"
 
 namespace mac {
 
 namespace {
 
-/// theta_k -> theta_k e^{ika} in rows phi_1..phi_M psi_1..psi_M; factor holds cos ka, sin ka.
-void translate(double* rows, std::size_t count, std::size_t modes, const std::vector<double>& factor) {
+void translate(double* rows, std::size_t count, std::size_t modes, const std::vector<double>& factors) {
   for (double* row = rows; row != rows + count * 2 * modes; row += 2 * modes)
-    for (std::size_t k = 0; k < modes; ++k) {
-      const double phi = row[k], psi = row[modes + k], cosine = factor[2 * k], sine = factor[2 * k + 1];
-      row[k] = phi * cosine - psi * sine;
-      row[modes + k] = phi * sine + psi * cosine;
-    }
+    turn_modes(modes, factors.data(), row);
 }
 
 void reflect(double* rows, std::size_t count, std::size_t modes) {
@@ -64,13 +60,10 @@ Augmentation::Element Augmentation::draw(RandomStream& random) const {
 void Augmentation::apply(const Element& element, double* resolved, std::size_t states, double* closure,
                          std::size_t closures) const {
   if (modes_ > 0) {
-    std::vector<double> factor(2 * modes_);
-    for (std::size_t k = 0; k < modes_; ++k) {
-      factor[2 * k] = std::cos(static_cast<double>(k + 1) * element.angle);
-      factor[2 * k + 1] = std::sin(static_cast<double>(k + 1) * element.angle);
-    }
-    translate(resolved, states, modes_, factor);
-    translate(closure, closures, modes_, factor);
+    std::vector<double> factors(2 * modes_);
+    fourier_factors(modes_, element.angle, factors.data());
+    translate(resolved, states, modes_, factors);
+    translate(closure, closures, modes_, factors);
   }
   if (element.reflected) {
     reflect(resolved, states, modes_);

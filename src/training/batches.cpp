@@ -7,6 +7,7 @@
 #include <numeric>
 #include <set>
 
+#include "coupling/fourier_frame.hpp"
 #include "parallel/parallel_for.hpp"
 
 namespace mac {
@@ -121,6 +122,15 @@ void read_sample(const TrainingData& data, Window window, std::size_t i, Batch& 
   if (const System* system = data.system(window.trajectory)) batch.systems.push_back(system);
 }
 
+void enter_frame_of_sample(std::size_t frame_modes, std::size_t i, Batch& batch) {
+  const std::size_t width = 2 * frame_modes;
+  double* const resolved = batch.resolved.data() + i * batch.shape.states * width;
+  const std::vector<double> first(resolved, resolved + width);
+  enter_frame(frame_modes, first.data(), resolved, batch.shape.states, width);
+  enter_frame(frame_modes, first.data(), batch.closure.data() + i * batch.shape.closures * width,
+              batch.shape.closures, width);
+}
+
 SampleShape sample_shape(const StagePlan& stage, const TrainingData& data) {
   const bool closure_loss = stage.loss == LossKind::closure;
   const std::size_t longest = closure_loss && data.target() == Target::mean ? data.times() - 1 : data.times();
@@ -164,13 +174,14 @@ double noise_at(const StagePlan& stage, std::size_t step) {
 
 BatchStream::BatchStream(const TrainingData& data, const System& system, const StagePlan& stage,
                          std::uint64_t seed, std::size_t first_step, int threads, std::size_t sites,
-                         const BatchShare* share)
+                         const BatchShare* share, std::size_t frame_modes)
     : data_(data),
       stage_(stage),
       seed_(seed),
       first_step_(first_step),
       threads_(threads),
       sites_(sites),
+      frame_modes_(frame_modes),
       augmentation_(system) {
   const SampleShape shape = sample_shape(stage, data);
   for (Batch* batch : {&current_, &next_}) {
@@ -219,7 +230,7 @@ void BatchStream::vary(std::size_t step, Batch& batch) const {
   const double noise = noise_at(stage_, step);
   const bool noisy = noise > 0;
   batch.noise.resize(noisy ? batch.resolved.size() : 0);
-  if (!noisy && !stage_.augmentation) return;
+  if (!noisy && !stage_.augmentation && frame_modes_ == 0) return;
   const std::size_t resolved_stride = batch.shape.states * data_.resolved_size(),
                     closure_stride = batch.shape.closures * data_.closure_size();
   const bool share = batch.resolved.size() > (noisy ? worth_threads_noisy : worth_threads);
@@ -231,6 +242,7 @@ void BatchStream::vary(std::size_t step, Batch& batch) const {
                           batch.shape.states, batch.closure.data() + i * closure_stride,
                           batch.shape.closures);
     }
+    if (frame_modes_ > 0) enter_frame_of_sample(frame_modes_, i, batch);
     if (noisy) {
       const auto values = std::span(batch.noise).subspan(i * resolved_stride, resolved_stride);
       RandomStream(seed_, Purpose::noise, stream).normals(values);

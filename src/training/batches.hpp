@@ -114,6 +114,8 @@ class TrainingData {
 void make_room(Batch& batch, std::size_t count, SampleShape shape, const TrainingData& data);
 /// Sample i of the batch becomes the window.
 void read_sample(const TrainingData& data, Window window, std::size_t i, Batch& batch);
+/// Sample i in the frame of its first state.
+void enter_frame_of_sample(std::size_t frame_modes, std::size_t i, Batch& batch);
 
 /// The sample that a stage's loss needs.
 SampleShape sample_shape(const StagePlan& stage, const TrainingData& data);
@@ -136,9 +138,11 @@ inline std::uint32_t sample_stream(std::size_t step, std::size_t batch, std::siz
 /// Batches of one stage, step after step.
 class BatchStream {
  public:
-  /// `sites`: of the lattice of a local network.
+  /// `sites`: of the lattice of a local network. `frame_modes`: samples come in the frames of their first states
+  /// (coupling/fourier_frame.hpp).
   BatchStream(const TrainingData& data, const System& system, const StagePlan& stage, std::uint64_t seed,
-              std::size_t first_step, int threads, std::size_t sites = 1, const BatchShare* share = nullptr);
+              std::size_t first_step, int threads, std::size_t sites = 1, const BatchShare* share = nullptr,
+              std::size_t frame_modes = 0);
 
   /// The batch of step 0, 1, ... of the stage; valid until the next call. When the data are in the file, the
   /// next batch is read meanwhile: nobody else may call HDF5 between two calls.
@@ -153,7 +157,7 @@ class BatchStream {
   std::uint64_t seed_;
   std::size_t first_step_;  // of the stage, in the whole training: names the random streams
   int threads_;
-  std::size_t sites_;
+  std::size_t sites_, frame_modes_;
   Augmentation augmentation_;
   Batch current_, next_;
   std::size_t next_step_ = 0;

@@ -18,7 +18,7 @@ class HostDescent final : public Descent<T> {
         schedule_(schedule_of(plan.stage)),
         loss_(loss),
         batches_(plan.data, plan.context.system, plan.stage, seed, plan.first_step, plan.context.threads,
-                 plan.context.inputs.sites(), plan.share),
+                 plan.context.inputs.sites(), plan.share, plan.context.inputs.frame_modes()),
         optimiser_(make_optimiser<T>(plan.stage, shape, plan.context.threads)),
         parameters_(state.parameters),
         average_(state.average),
@@ -65,7 +65,7 @@ class LbfgsDescent final : public Descent<T> {
   LbfgsDescent(const DescentPlan& plan, const NetworkShape& shape, Loss<T>& loss, std::uint64_t seed,
                const TrainingState<T>& state)
       : batches_(plan.data, plan.context.system, one_step(plan.stage), seed, plan.first_step,
-                 plan.context.threads, 1, plan.share),
+                 plan.context.threads, 1, plan.share, plan.context.inputs.frame_modes()),
         batch_(batches_.at(0)),
         lbfgs_(
             [&loss, this](std::span<const T> weights, std::span<T> gradient) {

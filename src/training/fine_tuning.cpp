@@ -17,6 +17,9 @@ FineTuningStart start_from(const std::string& file, const NetworkPlan& plan, con
     throw UsageError("{}: is a closure {} of {}, training needs {} of {}", file,
                      fmt::join(model.output_names, " "), fmt::join(model.input_names, " "),
                      fmt::join(inputs.output_names(), " "), fmt::join(inputs.feature_names(), " "));
+  if (model.inputs.frame != plan.inputs.frame)
+    throw UsageError("{}: sees its states in the frame \"{}\", [[models]] says \"{}\"", file,
+                     to_string(model.inputs.frame), to_string(plan.inputs.frame));
   if (model.shape != plan.shape || model.noise != plan.noise)
     throw UsageError("{}: is a network of another kind or other sizes than [[models]] says", file);
   FineTuningStart start{parameters_for(model, normalisation), ""};

@@ -173,18 +173,13 @@ FittedScales fit_scales(const DataSplit& train, const System& system, const Inpu
     rows.resize(times * d);
     train.read_resolved(i, 0, times, rows.data());
     check_finite(rows, system.resolved_names(), train, i);
+    if (inputs.frame_modes() > 0) enter_frame(inputs.frame_modes(), rows.data(), rows.data(), times, d);
     resolved.add(rows);
     if (!inputs.is_plain()) {
       read_features(train, inputs, i, times, rows);
       features.add(rows);
     }
-    if (target == Target::instant) {
-      rows.resize(times * c);
-      train.read_closure(i, 0, times, rows.data());
-    } else {
-      rows.resize((times - 1) * c);
-      train.read_closure_mean(i, 0, times - 1, rows.data());
-    }
+    read_closures(train, inputs, i, target, target == Target::instant ? times : times - 1, rows);
     check_finite(rows, system.closure_names(), train, i, train.masked());
     outputs.add(inputs.is_plain() ? rows : outputs_of(inputs, rows, c));
   }

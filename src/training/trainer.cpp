@@ -249,7 +249,7 @@ class Trainer {
     if (plan_.select == Selection::loss)
       validation_loss.emplace(*validation_, plan_.held.target, stage,
                               usable_times(*validation_, stage.horizon, step_size()),
-                              plan_.validation_trajectories);
+                              plan_.validation_trajectories, inputs_.frame_modes());
     std::size_t step = group.runs[0]->state.step;
     if (step == group.stage_start && plan_.select == Selection::loss)  // losses of two stages don't compare
       for (auto* run : group.runs) run->state.best_validation = std::numeric_limits<double>::infinity();
@@ -367,9 +367,8 @@ class Trainer {
 void check(const Experiment& experiment, const ModelPlan& plan, const DataFile& data, Device device) {
   if (plan.network && !plan.network->inputs.is_plain() && device == Device::cuda)
     throw UsageError(
-        "the model {} reads other inputs than all resolved variables, which a CUDA device cannot train yet: "
-        "use "
-        "--device cpu",
+        "the model {} reads other inputs than all resolved variables as they are, which a CUDA device cannot "
+        "train yet: use --device cpu",
         plan.name);
   if (!plan.network) throw UsageError("the model {} of kind {} is not a network", plan.name, plan.kind);
   check_data(experiment, data);

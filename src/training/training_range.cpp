@@ -45,11 +45,7 @@ TrainingRange fit_training_range(const DataSplit& train, const InputMap& inputs,
     }
     count += static_cast<double>(samples);
     const std::size_t closures = target == Target::instant ? times : times - 1;
-    rows.resize(closures * train.closure_size());
-    if (target == Target::instant)
-      train.read_closure(trajectory, 0, closures, rows.data());
-    else
-      train.read_closure_mean(trajectory, 0, closures, rows.data());
+    read_closures(train, inputs, trajectory, target, closures, rows);
     if (inputs.sites() == 1) {
       widen(range.output_low, range.output_high, rows);
       continue;

@@ -184,13 +184,15 @@ template double RolloutValidation::error(const NetworkShape&, std::span<const do
                                          const LossContext&) const;
 
 LossValidation::LossValidation(const DataSplit& split, Target target, const StagePlan& stage,
-                               std::size_t times, std::size_t samples) {
+                               std::size_t times, std::size_t samples, std::size_t frame_modes) {
   const TrainingData data(split, target, std::min(times, split.times()), 0);
   const SampleShape shape = sample_shape(stage, data);
   const std::size_t windows = data.windows(shape);
   make_room(batch_, std::min(samples, windows), shape, data);
   for (std::size_t i = 0; i < batch_.count; ++i)  // spread over all windows
     read_sample(data, data.window(shape, i * windows / batch_.count), i, batch_);
+  for (std::size_t i = 0; frame_modes > 0 && i < batch_.count; ++i)
+    enter_frame_of_sample(frame_modes, i, batch_);
 }
 
 }  // namespace mac

@@ -73,7 +73,7 @@ class RolloutValidation {
 class LossValidation {
  public:
   LossValidation(const DataSplit& split, Target target, const StagePlan& stage, std::size_t times,
-                 std::size_t samples);
+                 std::size_t samples, std::size_t frame_modes = 0);
 
   template <class T>
   double error(const T* parameters, Loss<T>& loss) const {

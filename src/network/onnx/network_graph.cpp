@@ -74,6 +74,7 @@ class NetworkGraph {
     if (!model_.system.empty()) entries["system"] = model_.system;
     if (!model_.input_names.empty()) entries["input_names"] = nlohmann::json(model_.input_names).dump();
     if (!model_.inputs.of.empty()) entries["local_of"] = nlohmann::json(model_.inputs.of).dump();
+    if (model_.inputs.frame == Frame::initial) entries["frame"] = to_string(model_.inputs.frame);
     if (!model_.inputs.given.empty()) entries["given_inputs"] = nlohmann::json(model_.inputs.given).dump();
     if (!model_.output_names.empty()) entries["output_names"] = nlohmann::json(model_.output_names).dump();
     if (const auto targets = find_closure_targets(model_); !targets.empty())
