@@ -325,14 +325,16 @@ void RuntimeState::set_noise(bool on) {
 
 void RuntimeState::set_frames(const Field<const double>& y) {
   std::vector<double> state;
+  std::vector<std::pair<std::size_t, double>> angles;  // nothing changes unless all is well
   for (std::size_t j = 0; frames_.exist() && j < columns_; ++j) {
     if (!std::isnan(frames_.angle(j))) continue;
     state.resize(model_->model.input_size());
     for (std::size_t i = 0; i < state.size(); ++i) state[i] = y.at(i, j);
-    const double angle = fourier_angle(model_->model.frame_modes(), state.data());
-    if (std::isnan(angle)) throw NotFinite("a number of y is not finite in column {}: it has no frame", j);
-    frames_.set(j, angle);
+    angles.emplace_back(j, fourier_angle(model_->model.frame_modes(), state.data()));
+    if (std::isnan(angles.back().second))
+      throw NotFinite("a number of y is not finite in column {}: it has no frame", j);
   }
+  for (const auto& [column, angle] : angles) frames_.set(column, angle);
 }
 
 void RuntimeState::activate(std::size_t column) {

@@ -176,6 +176,8 @@ TEST(InputMap, ErrorsNameWhatIsNotThere) {
       {{{}, {}, {"X"}, {{-1, 1}, {-1, 1}}}, *ring, "has 2 direction(s), the lattice X has 1"},
       {{{"X3"}, {}, {"X"}, {{-1, 1}}}, *ring, "\"X3\" is no feature of the sites of X"},
       {{{}, {}, {"u"}, {{0, 0}, {0, 0}}}, *fields, "C_v0 is that of no site"},
+      {{{}, {}, {}, {}, Frame::initial}, *ring, "lorenz96 is no field whose Fourier modes a translation turns"},
+      {{{"phi1"}, {}, {}, {}, Frame::initial}, *burgers, "turns all resolved variables: leave out local and"},
   };
   for (const auto& one : cases)
     EXPECT_NE(error_of(one.inputs, one.system, {"F"}).find(one.part), std::string::npos)

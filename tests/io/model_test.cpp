@@ -142,6 +142,8 @@ std::vector<Spoiled> spoiled_models() {
       {"NoOutputs", resize("output_proj.2.weight", {0, 5}, 0), "network size d_out is 0"},
       {"NewerFormat", metadata("format_version", "3"),
        "metadata 'format_version' is '3', this program reads '1' and '2'"},
+      {"OtherFrame", metadata("frame", "moving"), "metadata 'frame' is 'moving': expected 'initial'"},
+      {"FrameOfNoModes", metadata("frame", "initial"), "metadata 'frame' is that of Fourier modes"},
       {"OtherKind", metadata("kind", "gru"), "metadata 'kind' is 'gru', the tensors say 'mamba'"},
       {"OtherModelSize", metadata("d_model", "6"), "metadata 'd_model' is '6', the tensors say '5'"},
       {"OtherBlockCount", metadata("n_blocks", "3"), "metadata 'n_blocks' is '3', the tensors say '2'"},

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "coupling/fourier_frame.hpp"
 #include "support/files.hpp"
 
 namespace mac::test {
@@ -28,6 +29,13 @@ inline Model burgers_closure(LayerKind kind, HeldClosure held = {Hold::linear, T
   model.output_names = {"c_phi1", "c_phi2", "c_phi3", "c_psi1", "c_psi2", "c_psi3"};
   model.closure_step = 0.01;
   model.held = held;
+  return model;
+}
+
+/// The same in frames.
+inline Model framed_burgers_closure(LayerKind kind, HeldClosure held = {Hold::linear, Target::instant}) {
+  Model model = burgers_closure(kind, held);
+  model.inputs.frame = Frame::initial;
   return model;
 }
 
@@ -65,17 +73,23 @@ std::vector<double> engine_steps(const Model& model, const std::vector<double>& 
   const std::size_t steps = y.size() / (columns * inputs);
   std::vector<double> closure(steps * columns * outputs);
   std::vector<T> x(model.shape.d_in), c(outputs);
+  ColumnFrames frames(model.frame_modes(), columns);
+  std::vector<double> state(inputs);
   for (std::size_t j = 0; j < columns; ++j) {
     RedNoise noise(model.noise, model.closure_step.value_or(0), 1);
     std::vector<T> memory(engine.state_size());
     for (std::size_t t = 0; t < steps; ++t) {
+      std::copy_n(y.data() + (t * columns + j) * inputs, inputs, state.data());
+      if (frames.exist() && t == 0) frames.set(j, fourier_angle(model.frame_modes(), state.data()));
+      if (frames.exist()) frames.enter(j, state.data());
       for (std::size_t i = 0; i < inputs; ++i)
-        x[i] = static_cast<T>((y[(t * columns + j) * inputs + i] - in_mean[i]) * (1 / in_scale[i]));
+        x[i] = static_cast<T>((state[i] - in_mean[i]) * (1 / in_scale[i]));
       noise.advance(0, {program_seed, static_cast<std::uint32_t>(j)}, t);
       for (std::size_t i = 0; i < noise.channels(); ++i) x[inputs + i] = static_cast<T>(noise.of(0)[i]);
       engine.step(1, x.data(), c.data(), memory.data());
-      for (std::size_t i = 0; i < outputs; ++i)
-        closure[(t * columns + j) * outputs + i] = out_mean[i] + out_scale[i] * static_cast<double>(c[i]);
+      double* const out = closure.data() + (t * columns + j) * outputs;
+      for (std::size_t i = 0; i < outputs; ++i) out[i] = out_mean[i] + out_scale[i] * static_cast<double>(c[i]);
+      if (frames.exist()) frames.leave(j, out);
     }
   }
   return closure;

@@ -17,6 +17,7 @@ constexpr std::size_t d = 6, trajectories = 5, times = 31;
 struct CoupledCase {
   HeldClosure held;
   Dtype dtype;
+  Frame frame = Frame::none;
 };
 
 /// Burgers' equation, and a rollout of it by the library to compare with.
@@ -30,7 +31,7 @@ class Coupled : public ::testing::TestWithParam<CoupledCase> {
     const DataFile data = DataFile::open(folder_.file("data.h5"));
     RolloutOptions options;
     options.quiet = true;
-    rollout(*make_network_closure(model_, "mac", GetParam().held), data, folder_.file("out.h5"), options);
+    rollout(*closure_of(data), data, folder_.file("out.h5"), options);
     rollout_ = RolloutFile::open(folder_.file("out.h5")).splits.front();
   }
 
@@ -52,13 +53,19 @@ class Coupled : public ::testing::TestWithParam<CoupledCase> {
     return runtime::CoupledStepper(runtime::Model(path_), dt, rhs, {.columns = columns});
   }
 
-  static Model of_type(Model model, Dtype dtype) {
-    model.dtype = dtype;
+  std::unique_ptr<ClosureModel> closure_of(const DataFile& data) const {
+    return make_network_closure(model_, "mac", GetParam().held, std::nullopt, data.experiment().system);
+  }
+
+  static Model model_of(const CoupledCase& one) {
+    Model model = burgers_closure(LayerKind::mamba, one.held);
+    model.dtype = one.dtype;
+    model.inputs.frame = one.frame;
     return model;
   }
 
   ScratchFolder folder_;
-  Model model_ = of_type(burgers_closure(LayerKind::mamba, GetParam().held), GetParam().dtype);
+  Model model_ = model_of(GetParam());
   std::string path_ = write_closure(folder_, model_);
   RolloutSplit rollout_;
 };
@@ -89,8 +96,8 @@ TEST_P(Coupled, TakesAHostStepThatDividesTheClosureStepAsSubstepsOfARollout) {
                                  "[rollout]\nsubsteps = 2\n",
                              "study.toml"),
            folder_.file("halved.h5"), {1, true});
-  rollout(*make_network_closure(model_, "mac", GetParam().held), DataFile::open(folder_.file("halved.h5")),
-          folder_.file("halves.h5"), options);
+  const DataFile halved = DataFile::open(folder_.file("halved.h5"));
+  rollout(*closure_of(halved), halved, folder_.file("halves.h5"), options);
   EXPECT_NE(RolloutFile::open(folder_.file("halves.h5")).splits.front().resolved, rollout_.resolved);
   rollout_ = RolloutFile::open(folder_.file("halves.h5")).splits.front();
   auto stepping = stepper(trajectories, 0.005);
@@ -155,10 +162,13 @@ INSTANTIATE_TEST_SUITE_P(Holds, Coupled,
                                            CoupledCase{{Hold::linear, Target::instant}, Dtype::f64},
                                            CoupledCase{{Hold::linear, Target::mean}, Dtype::f32},
                                            CoupledCase{{Hold::stage, Target::instant}, Dtype::f32},
-                                           CoupledCase{{Hold::stage, Target::instant}, Dtype::f64}),
+                                           CoupledCase{{Hold::stage, Target::instant}, Dtype::f64},
+                                           CoupledCase{{Hold::linear, Target::instant}, Dtype::f32, Frame::initial},
+                                           CoupledCase{{Hold::stage, Target::instant}, Dtype::f64, Frame::initial}),
                          [](const auto& info) {
-                           return fmt::format("{}_{}_{}", to_string(info.param.held.hold),
-                                              to_string(info.param.held.target), to_string(info.param.dtype));
+                           return fmt::format("{}_{}_{}{}", to_string(info.param.held.hold),
+                                              to_string(info.param.held.target), to_string(info.param.dtype),
+                                              info.param.frame == Frame::initial ? "_framed" : "");
                          });
 
 class CppApi : public ::testing::Test {

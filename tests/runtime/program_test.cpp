@@ -68,6 +68,15 @@ TEST_F(Program, InCAndFortranReadsTheSameNoiseBeforeAndAfterARestart) {
   EXPECT_TRUE(closures("steps_fortran", "double") == steps_of_the_library) << "restarted at step " << stop_;
 }
 
+TEST_F(Program, InCAndFortranKeepsTheFrameOfTheFirstStateAfterARestart) {
+  model_ = framed_burgers_closure(LayerKind::mamba);
+  path_ = write_closure(folder_, model_, "framed.safetensors");
+  const std::string steps_of_the_library = expected();
+  EXPECT_TRUE(closures("steps_c") == steps_of_the_library) << "restarted at step " << stop_;
+  if (!has_fortran()) GTEST_SKIP() << "there is no Fortran compiler";
+  EXPECT_TRUE(closures("steps_fortran", "double") == steps_of_the_library) << "restarted at step " << stop_;
+}
+
 TEST_F(Program, InFortranTakesSinglePrecision) {
   if (!has_fortran()) GTEST_SKIP() << "there is no Fortran compiler";
   std::vector<double> y = random_inputs(steps, columns, d);

@@ -47,6 +47,40 @@ TEST_F(Batches, AreAFunctionOfSeedAndStep) {
   EXPECT_NE(before, straight.at(21).resolved);
 }
 
+// Which of its images a sample is drawn as does not matter, but for the reflection.
+TEST_F(Batches, InFramesComeWithoutTheirPlace) {
+  const TrainingData source = data();
+  stage.window = 6;
+  BatchStream augmented(source, system(), stage, 3, 0, 1, 1, nullptr, 3);
+  StagePlan alone = stage;
+  alone.augmentation = false;
+  BatchStream framed(source, system(), alone, 3, 0, 2, 1, nullptr, 3), plain(source, system(), alone, 3, 0, 1);
+  std::size_t reflected = 0;
+  for (std::size_t step = 0; step < 5; ++step) {
+    const Batch &a = augmented.at(step), &b = framed.at(step);
+    Batch mirror = plain.at(step);
+    EXPECT_NE(b.resolved, mirror.resolved);
+    for (std::vector<double>* rows : {&mirror.resolved, &mirror.closure})
+      for (std::size_t k = 0; k < rows->size(); ++k)
+        if (k % 6 < 3) (*rows)[k] *= -1;
+    for (std::size_t i = 0; i < stage.batch; ++i) {
+      enter_frame_of_sample(3, i, mirror);
+      EXPECT_GT(b.resolved[i * 36], 0) << "mode 1 of a first state is real and positive";
+      EXPECT_NEAR(b.resolved[i * 36 + 3], 0, 1e-15);
+      const auto far = [&](const Batch& other) {
+        double most = 0;
+        for (std::size_t k = i * 36; k < (i + 1) * 36; ++k)
+          most = std::max({most, std::abs(a.resolved[k] - other.resolved[k]), std::abs(a.closure[k] - other.closure[k])});
+        return most;
+      };
+      EXPECT_LT(std::min(far(b), far(mirror)), 1e-13);  // rounding of two turns of numbers of order one
+      reflected += far(mirror) < far(b);
+    }
+  }
+  EXPECT_GT(reflected, 2u);
+  EXPECT_LT(reflected, 23u);
+}
+
 TEST_F(Batches, GoOnFromStageToStage) {
   stage.noise_from = 0, stage.noise_to = 1;
   const TrainingData source = data();
