@@ -42,7 +42,9 @@ double fourier_angle(std::size_t modes, const double* y) {
   const auto is_better = [&](std::size_t m, std::size_t than) {
     for (std::size_t k = first + 1; k <= modes; ++k) {
       if (!usable(k)) continue;
-      const auto real = [&](std::size_t of) { return std::cos(phase(k) - static_cast<double>(k) * part(of)); };
+      const auto real = [&](std::size_t of) {
+        return std::cos(phase(k) - static_cast<double>(k) * part(of));
+      };
       if (const double gain = real(m) - real(than); std::abs(gain) > as_close) return gain > 0;
     }
     return false;

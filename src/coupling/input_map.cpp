@@ -62,13 +62,15 @@ const Lattice& lattice_named(const std::vector<Lattice>& lattices, const std::st
 std::size_t turned_modes(const NetworkInputs& inputs, const System& system) {
   if (inputs.is_local() || !inputs.state.empty())
     throw UsageError(
-        "the frame \"initial\" turns all resolved variables: leave out local and the state of [models.inputs]");
+        "the frame \"initial\" turns all resolved variables: leave out local and the state of "
+        "[models.inputs]");
   const bool turns = std::ranges::any_of(system.symmetries(), [](const Symmetry& symmetry) {
     return symmetry.kind == Symmetry::Kind::fourier_translation;
   });
   if (!turns)
-    throw UsageError("the system {} is no field whose Fourier modes a translation turns: expected frame = \"none\"",
-                     system.name());
+    throw UsageError(
+        "the system {} is no field whose Fourier modes a translation turns: expected frame = \"none\"",
+        system.name());
   check_symmetries(system);
   const auto targets = system.closure_targets();
   bool in_order = targets.size() == system.resolved_size();

@@ -225,7 +225,7 @@ InputMap bind(const NetworkInputs& inputs, const System& system, const DataPlan&
   try {
     return {inputs, system, data.input_names()};
   } catch (const UsageError& error) {
-    const char* const key = inputs.frame != Frame::none                    ? "frame"
+    const char* const key = inputs.frame != Frame::none                 ? "frame"
                             : inputs.is_local() && inputs.state.empty() ? "local"
                                                                         : "inputs";
     table.fail(key, error.what());

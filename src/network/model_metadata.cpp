@@ -235,7 +235,8 @@ NetworkInputs read_inputs(MetadataReader& reader, const NetworkShape& shape) {
       reader.fail("frame", fmt::format("is '{}': expected 'initial'", *frame));
     if (shape.d_out % 2 != 0 || shape.d_in != shape.d_out + inputs.given.size() || !inputs.state.empty() ||
         inputs.is_local())
-      reader.fail("frame", "is that of Fourier modes, two numbers each, that the network both reads and closes");
+      reader.fail("frame",
+                  "is that of Fourier modes, two numbers each, that the network both reads and closes");
     inputs.frame = Frame::initial;
   }
   return inputs;
@@ -248,8 +249,8 @@ void read_metadata(const Safetensors& file, Model& model) {
   if (const auto found = reader.text("format_version");
       found && *found != format_version && *found != format_version_with_frame)
     reader.fail("format_version",
-                fmt::format("is '{}', this program reads '{}' and '{}'; was it written by a newer one?", *found,
-                            format_version, format_version_with_frame));
+                fmt::format("is '{}', this program reads '{}' and '{}'; was it written by a newer one?",
+                            *found, format_version, format_version_with_frame));
   for (const auto& [key, value] : shape_entries(model.shape)) reader.expect(key, value);
   model.noise = read_noise(reader, model.shape);
   model.normalisation = read_normalisation(reader, model.shape, model.noise);

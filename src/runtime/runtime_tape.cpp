@@ -98,7 +98,8 @@ void RuntimeTape::jacobian(std::size_t step, double* jacobian) {
   for (std::size_t j = 0; j < columns_; ++j) {
     const std::size_t frame = step * columns_ + j;
     double* const rows = jacobian + j * outputs * inputs;
-    for (std::size_t i = 0; i < outputs; ++i) frames_.leave(frame, rows + i * inputs);  // the transpose of entering
+    for (std::size_t i = 0; i < outputs; ++i)
+      frames_.leave(frame, rows + i * inputs);  // the transpose of entering
     for (std::size_t k = 0; k < inputs; ++k) {
       for (std::size_t i = 0; i < outputs; ++i) dc_[i] = rows[i * inputs + k];
       frames_.leave(frame, dc_.data());

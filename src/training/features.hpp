@@ -25,8 +25,8 @@ inline void read_features(const DataSplit& split, const InputMap& inputs, std::s
 }
 
 /// C (times, c) of the first `times` times of a trajectory, as its target is, in the same frame.
-inline void read_closures(const DataSplit& split, const InputMap& inputs, std::size_t trajectory, Target target,
-                          std::size_t times, std::vector<double>& closure) {
+inline void read_closures(const DataSplit& split, const InputMap& inputs, std::size_t trajectory,
+                          Target target, std::size_t times, std::vector<double>& closure) {
   const std::size_t c = split.closure_size();
   closure.resize(times * c);
   if (target == Target::instant)

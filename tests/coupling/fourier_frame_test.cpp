@@ -45,15 +45,16 @@ double largest_difference(const Row& a, const Row& b) {
 
 // Whatever modes a state has: alone, with common divisors, without the first.
 TEST(FourierFrame, AStateLooksTheSameInItsFrameHoweverItIsTurned) {
-  const std::vector<std::vector<std::size_t>> absences{{},        {1},       {1, 2},    {1, 3, 5}, {1, 2, 4, 5},
-                                                       {1, 2, 3}, {1, 3, 4}, {2, 3, 4}, {1, 2, 3, 4}};
+  const std::vector<std::vector<std::size_t>> absences{
+      {}, {1}, {1, 2}, {1, 3, 5}, {1, 2, 4, 5}, {1, 2, 3}, {1, 3, 4}, {2, 3, 4}, {1, 2, 3, 4}};
   for (std::uint32_t stream = 0; stream < absences.size(); ++stream) {
     const Row row = without(random_row(stream), absences[stream]), seen = in_own_frame(row);
     RandomStream random(8, Purpose::test_data, stream);
     for (int k = 0; k < 50; ++k) {
       const double angle = random.uniform(-10, 10);
       // Rounding of angles of order 10 times mode 5, in states of order 1.
-      EXPECT_LT(largest_difference(in_own_frame(turned(row, angle)), seen), 1e-13) << stream << " by " << angle;
+      EXPECT_LT(largest_difference(in_own_frame(turned(row, angle)), seen), 1e-13)
+          << stream << " by " << angle;
     }
   }
 }

@@ -176,7 +176,9 @@ TEST(InputMap, ErrorsNameWhatIsNotThere) {
       {{{}, {}, {"X"}, {{-1, 1}, {-1, 1}}}, *ring, "has 2 direction(s), the lattice X has 1"},
       {{{"X3"}, {}, {"X"}, {{-1, 1}}}, *ring, "\"X3\" is no feature of the sites of X"},
       {{{}, {}, {"u"}, {{0, 0}, {0, 0}}}, *fields, "C_v0 is that of no site"},
-      {{{}, {}, {}, {}, Frame::initial}, *ring, "lorenz96 is no field whose Fourier modes a translation turns"},
+      {{{}, {}, {}, {}, Frame::initial},
+       *ring,
+       "lorenz96 is no field whose Fourier modes a translation turns"},
       {{{"phi1"}, {}, {}, {}, Frame::initial}, *burgers, "turns all resolved variables: leave out local and"},
   };
   for (const auto& one : cases)

@@ -17,7 +17,8 @@ namespace {
 
 constexpr std::size_t modes = 3, d = 2 * modes;
 
-std::string study(const std::string& of_model = "frame = \"initial\"\n", const std::string& system = "burgers") {
+std::string study(const std::string& of_model = "frame = \"initial\"\n",
+                  const std::string& system = "burgers") {
   return "[system]\nname = \"" + system + "\"\n" + (system == "burgers" ? "grid = 32\n" : "") +
          "[data]\ndt = 1e-3\nstride = 10\n"
          "[data.train]\ntrajectories = 4\nhorizon = 0.3\n[data.validation]\ntrajectories = 2\nhorizon = 0.3\n"
@@ -77,7 +78,7 @@ TEST_F(FramedRollout, TheRangeOfTrainingIsThatOfStatesInTheirFrames) {
 TEST_F(FramedRollout, MovedStatesHaveMovedClosuresWhateverTheGroup) {
   const DataFile data = DataFile::open(file("data.h5"));
   const DataSplit split = data.split("test");
-  const auto model = open_model({file("framed.safetensors"), "", {}, Precision::float64}, data);
+  const auto model = open_model({file("framed.safetensors"), "", {}, {}, Precision::float64}, data);
   const auto here = model->start(split, 0, 3), there = model->start(split, 0, 3);
   std::vector<double> factors(d), y(3 * d), closure(3 * d), moved_closure(3 * d);
   fourier_factors(modes, 2.1, factors.data());
@@ -130,12 +131,14 @@ TEST_F(FramedRollout, AContinuedOneKeepsItsFrame) {
 }
 
 TEST_F(FramedRollout, ACudaDeviceIsRefusedWithASentence) {
-  const auto trained = mac("train @/study.toml --data @/data.h5 -o @/cuda.safetensors --device cuda --threads 1");
+  const auto trained =
+      mac("train @/study.toml --data @/data.h5 -o @/cuda.safetensors --device cuda --threads 1");
   EXPECT_EQ(trained.exit_code, 2) << trained.output;
   EXPECT_NE(trained.output.find("cannot train yet: use --device cpu"), std::string::npos) << trained.output;
   const auto rolled = mac("rollout @/framed.safetensors --data @/data.h5 -o @/no.h5 --device cuda");
   EXPECT_EQ(rolled.exit_code, 2) << rolled.output;
-  EXPECT_NE(rolled.output.find("in the frame of the initial state), which a CUDA device cannot"), std::string::npos)
+  EXPECT_NE(rolled.output.find("in the frame of the initial state), which a CUDA device cannot"),
+            std::string::npos)
       << rolled.output;
 }
 
@@ -156,7 +159,8 @@ TEST_F(FramedRollout, MistakesInTheExperimentAreNamed) {
   } cases[] = {
       {study("frame = \"moving\"\n"), "frame: is \"moving\""},
       {study("frame = \"initial\"\n", "lorenz96"), "frame: the system lorenz96 is no field"},
-      {study("frame = \"initial\"\ninputs = { state = [\"phi1\"] }\n"), "frame: the frame \"initial\" turns all"},
+      {study("frame = \"initial\"\ninputs = { state = [\"phi1\"] }\n"),
+       "frame: the frame \"initial\" turns all"},
       {study("frame = \"initial\"\nnoise_channels = 2\n"), "leave out local, frame and [models.inputs]"},
   };
   for (const auto& one : cases) {
@@ -168,7 +172,8 @@ TEST_F(FramedRollout, MistakesInTheExperimentAreNamed) {
     }
     EXPECT_NE(said.find(one.part), std::string::npos) << one.part << " in: " << said;
   }
-  EXPECT_EQ(Experiment::parse(study("frame = \"none\"\n"), "study.toml").models[0].network->inputs, NetworkInputs{});
+  EXPECT_EQ(Experiment::parse(study("frame = \"none\"\n"), "study.toml").models[0].network->inputs,
+            NetworkInputs{});
 }
 
 }  // namespace

@@ -88,7 +88,8 @@ std::vector<double> engine_steps(const Model& model, const std::vector<double>& 
       for (std::size_t i = 0; i < noise.channels(); ++i) x[inputs + i] = static_cast<T>(noise.of(0)[i]);
       engine.step(1, x.data(), c.data(), memory.data());
       double* const out = closure.data() + (t * columns + j) * outputs;
-      for (std::size_t i = 0; i < outputs; ++i) out[i] = out_mean[i] + out_scale[i] * static_cast<double>(c[i]);
+      for (std::size_t i = 0; i < outputs; ++i)
+        out[i] = out_mean[i] + out_scale[i] * static_cast<double>(c[i]);
       if (frames.exist()) frames.leave(j, out);
     }
   }

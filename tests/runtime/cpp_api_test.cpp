@@ -156,20 +156,20 @@ TEST_P(Coupled, GoesOnAfterARefusedInput) {
   EXPECT_EQ(y, at(times - 1));
 }
 
-INSTANTIATE_TEST_SUITE_P(Holds, Coupled,
-                         ::testing::Values(CoupledCase{{Hold::zero, Target::instant}, Dtype::f32},
-                                           CoupledCase{{Hold::linear, Target::instant}, Dtype::f32},
-                                           CoupledCase{{Hold::linear, Target::instant}, Dtype::f64},
-                                           CoupledCase{{Hold::linear, Target::mean}, Dtype::f32},
-                                           CoupledCase{{Hold::stage, Target::instant}, Dtype::f32},
-                                           CoupledCase{{Hold::stage, Target::instant}, Dtype::f64},
-                                           CoupledCase{{Hold::linear, Target::instant}, Dtype::f32, Frame::initial},
-                                           CoupledCase{{Hold::stage, Target::instant}, Dtype::f64, Frame::initial}),
-                         [](const auto& info) {
-                           return fmt::format("{}_{}_{}{}", to_string(info.param.held.hold),
-                                              to_string(info.param.held.target), to_string(info.param.dtype),
-                                              info.param.frame == Frame::initial ? "_framed" : "");
-                         });
+INSTANTIATE_TEST_SUITE_P(
+    Holds, Coupled,
+    ::testing::Values(CoupledCase{{Hold::zero, Target::instant}, Dtype::f32},
+                      CoupledCase{{Hold::linear, Target::instant}, Dtype::f32},
+                      CoupledCase{{Hold::linear, Target::instant}, Dtype::f64},
+                      CoupledCase{{Hold::linear, Target::mean}, Dtype::f32},
+                      CoupledCase{{Hold::stage, Target::instant}, Dtype::f32},
+                      CoupledCase{{Hold::stage, Target::instant}, Dtype::f64},
+                      CoupledCase{{Hold::linear, Target::instant}, Dtype::f32, Frame::initial},
+                      CoupledCase{{Hold::stage, Target::instant}, Dtype::f64, Frame::initial}),
+    [](const auto& info) {
+      return fmt::format("{}_{}_{}{}", to_string(info.param.held.hold), to_string(info.param.held.target),
+                         to_string(info.param.dtype), info.param.frame == Frame::initial ? "_framed" : "");
+    });
 
 class CppApi : public ::testing::Test {
  protected:

@@ -36,13 +36,15 @@ double largest_difference(const Numbers& a, const Numbers& b) {
 
 class RuntimeFrame : public ::testing::Test {
  protected:
-  RuntimeFrame() : model_(write_closure(folder_, framed_burgers_closure(LayerKind::gru)), Precision::float64) {}
+  RuntimeFrame()
+      : model_(write_closure(folder_, framed_burgers_closure(LayerKind::gru)), Precision::float64) {}
 
   std::span<const double> at(std::size_t t) const { return std::span(y_).subspan(t * width, width); }
   Numbers run(runtime::State& state, const Numbers& y, std::size_t first = 0) const {
     Numbers closures((steps - first) * width);
     for (std::size_t t = first; t < steps; ++t)
-      state.step(std::span(y).subspan(t * width, width), std::span(closures).subspan((t - first) * width, width));
+      state.step(std::span(y).subspan(t * width, width),
+                 std::span(closures).subspan((t - first) * width, width));
     return closures;
   }
 
@@ -54,7 +56,8 @@ class RuntimeFrame : public ::testing::Test {
 TEST_F(RuntimeFrame, MovedStatesHaveMovedClosures) {
   runtime::State state(model_, columns), other(model_, columns);
   const Numbers closures = run(state, y_);
-  EXPECT_LT(largest_difference(run(other, moved(y_)), moved(closures)), 1e-14);  // rounding of closures of order .1
+  EXPECT_LT(largest_difference(run(other, moved(y_)), moved(closures)),
+            1e-14);  // rounding of closures of order .1
   const runtime::Model plain(write_closure(folder_, burgers_closure(LayerKind::gru), "plain.safetensors"),
                              Precision::float64);
   runtime::State a(plain, columns), b(plain, columns);
@@ -83,7 +86,8 @@ TEST_F(RuntimeFrame, TravelsWithTheMemory) {
     runtime::State first(model_, columns);
     Numbers closure(width);
     for (std::size_t t = 0; t < stop; ++t) first.step(at(t), closure);
-    runtime::State restored(model_, columns), copied(model_, columns), by_columns(model_, columns), clone = first;
+    runtime::State restored(model_, columns), copied(model_, columns), by_columns(model_, columns),
+        clone = first;
     by_columns.step(at(2), closure);  // has a frame of its own that must not stay
     restored.restore(first.save());
     copied.copy(first);
@@ -91,7 +95,8 @@ TEST_F(RuntimeFrame, TravelsWithTheMemory) {
     by_columns.restore_columns(first.save_columns(all), all, all);
     for (runtime::State* state : {&restored, &copied, &by_columns, &clone}) {
       const Numbers rest = run(*state, y_, stop);
-      EXPECT_TRUE(std::equal(rest.begin(), rest.end(), expected.end() - static_cast<std::ptrdiff_t>(rest.size())))
+      EXPECT_TRUE(
+          std::equal(rest.begin(), rest.end(), expected.end() - static_cast<std::ptrdiff_t>(rest.size())))
           << stop;
     }
   }
@@ -155,7 +160,7 @@ TEST_F(RuntimeFrame, HasExactDerivatives) {
     return numbers;
   };
   const Numbers y(at(3).begin(), at(3).end()), dy = normals(width), dm = normals(memory), g = normals(width),
-                                                gm = normals(memory), before = state.memory();
+                                               gm = normals(memory), before = state.memory();
   Numbers tangent(width), tangent_memory = dm, gradient(width), gradient_memory = gm, jacobian(width * d);
   state.step_tangent(y, dy, tangent_memory, tangent);
   state.step_adjoint(y, g, gradient_memory, gradient);

@@ -54,7 +54,8 @@ TEST_F(Batches, InFramesComeWithoutTheirPlace) {
   BatchStream augmented(source, system(), stage, 3, 0, 1, 1, nullptr, 3);
   StagePlan alone = stage;
   alone.augmentation = false;
-  BatchStream framed(source, system(), alone, 3, 0, 2, 1, nullptr, 3), plain(source, system(), alone, 3, 0, 1);
+  BatchStream framed(source, system(), alone, 3, 0, 2, 1, nullptr, 3),
+      plain(source, system(), alone, 3, 0, 1);
   std::size_t reflected = 0;
   for (std::size_t step = 0; step < 5; ++step) {
     const Batch &a = augmented.at(step), &b = framed.at(step);
@@ -70,7 +71,8 @@ TEST_F(Batches, InFramesComeWithoutTheirPlace) {
       const auto far = [&](const Batch& other) {
         double most = 0;
         for (std::size_t k = i * 36; k < (i + 1) * 36; ++k)
-          most = std::max({most, std::abs(a.resolved[k] - other.resolved[k]), std::abs(a.closure[k] - other.closure[k])});
+          most = std::max(
+              {most, std::abs(a.resolved[k] - other.resolved[k]), std::abs(a.closure[k] - other.closure[k])});
         return most;
       };
       EXPECT_LT(std::min(far(b), far(mirror)), 1e-13);  // rounding of two turns of numbers of order one
