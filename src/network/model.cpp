@@ -111,7 +111,9 @@ Model model_from(const Safetensors& file) {
 Model load_model(const std::filesystem::path& path) { return model_from(Safetensors::read(path)); }
 
 std::vector<std::size_t> find_closure_targets(const Model& model) {
-  if (!model.closure_targets.empty() || !model.inputs.is_plain()) return model.closure_targets;
+  const bool framed =
+      model.frame_modes() > 0;  // then it reads all modes first, and closes them in their order
+  if (!model.closure_targets.empty() || !(model.inputs.is_plain() || framed)) return model.closure_targets;
   std::vector<std::size_t> named, in_order;
   for (std::size_t j = 0; j < model.shape.d_out; ++j) {
     in_order.push_back(j);
@@ -121,7 +123,7 @@ std::vector<std::size_t> find_closure_targets(const Model& model) {
         named.push_back(i);
   }
   if (named.size() == model.shape.d_out) return named;
-  return model.shape.d_out == model.input_size() ? in_order : std::vector<std::size_t>{};
+  return framed || model.shape.d_out == model.input_size() ? in_order : std::vector<std::size_t>{};
 }
 
 void save_model(const Model& model, const std::filesystem::path& path) {

@@ -98,7 +98,8 @@ TEST_F(FramedRollout, PredictionsAlongDataAreTheRolloutsToTheLastBit) {
   ASSERT_EQ(result.exit_code, 0) << result.output;
   const DataFile data = DataFile::open(file("data.h5"));
   const DataSplit split = data.split("test");
-  const auto group = open_model({file("framed.safetensors"), "", {}, {}}, data)->start(split, 0, 3);
+  const auto model = open_model({file("framed.safetensors"), "", {}, {}}, data);
+  const auto group = model->start(split, 0, 3);
   const std::vector<double> predicted =
       h5::File::open(file("predicted.h5")).dataset("/test/closure").read_all();
   const std::size_t times = predicted.size() / (3 * d);
