@@ -3,7 +3,7 @@
 //
 // Metadata keys (all values are text; lists are JSON arrays):
 //   format_version             "1"; "2" of a file with a frame, which a program that reads "1" must not overlook
-//   kind, d_in, d_out, d_model, n_blocks, d_state, d_conv, expand; members of an ensemble
+//   kind, d_in, d_out, d_model, n_blocks, d_state, d_conv, expand; members of an ensemble; deviations: "true"
 //   system                     "burgers"
 //   input_names, output_names  what the network reads, in order, and the closure's components
 //   state_inputs, given_inputs, local_of, local_stencil   where that is not all resolved variables: features of the

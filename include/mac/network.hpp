@@ -36,6 +36,18 @@ struct NetworkShape {
   /// added up: an ensemble (mac/ensemble.hpp). Their weights are named members.0.NAME, members.1.NAME, ...
   std::size_t members = 1;
 
+  /// The last d_out inputs are noise, which is added to the outputs times deviations that the network predicts beside
+  /// them: y = m + softplus(s) e (network/deviation_engine.hpp). Its tensors are those of the network behind it, core().
+  bool deviations = false;
+
+  /// From the inputs without noise to m and s.
+  NetworkShape core() const {
+    NetworkShape core = *this;
+    if (deviations) core.d_in -= d_out, core.d_out *= 2;
+    core.deviations = false;
+    return core;
+  }
+
   /// One of them alone.
   NetworkShape member() const {
     NetworkShape one = *this;

@@ -22,7 +22,13 @@ struct DataPlan;
 
 /// What is compared with the data: the predicted closure, or the resolved variables one or several coupled
 /// steps on; of a network that reads noise, the distribution of the latter, by a proper score of several runs.
-enum class LossKind { closure, step, rollout, crps, energy };
+/// likelihood: of the closure, for a network that predicts deviations.
+enum class LossKind { closure, step, rollout, crps, energy, likelihood };
+
+/// Whether a loss reads the data's closures, along the data.
+inline bool compares_closures(LossKind loss) {
+  return loss == LossKind::closure || loss == LossKind::likelihood;
+}
 
 /// Whether a loss scores the distribution of a stochastic model.
 inline bool is_score(LossKind loss) { return loss == LossKind::crps || loss == LossKind::energy; }

@@ -61,7 +61,7 @@ void check(const StagePlan& stage, const TrainingPlan& plan, const DataPlan& dat
   const std::size_t intervals =
       stage.horizon > 0 ? static_cast<std::size_t>(std::lround(stage.horizon / data.closure_step()))
                         : train->intervals;
-  const bool means = stage.loss == LossKind::closure && plan.held.target == Target::mean;
+  const bool means = compares_closures(stage.loss) && plan.held.target == Target::mean;
   const std::size_t longest = means ? intervals : intervals + 1;
   const std::size_t length = stage.window > 0 ? stage.window : longest;
   if (length > longest)
@@ -129,7 +129,7 @@ void check_needs_no_equations(const TrainingPlan& plan, const System& system, co
                fmt::format("{} data cannot be rolled out; say select = \"loss\" or \"last\" in [training]",
                            system.name()));
   for (const StagePlan& stage : plan.stages)
-    if (stage.loss != LossKind::closure)
+    if (!compares_closures(stage.loss))
       table.fail("",
                  fmt::format("{} data have no equations for the loss \"{}\"; the loss \"closure\" needs none",
                              system.name(), to_string(stage.loss)));
@@ -148,7 +148,7 @@ void read_open_size(const ConfigTable& table, NetworkPlan& plan) {
   }
 }
 
-/// Noise is learnt from scores, and from nothing else.
+/// Noise is learnt from scores, deviations from the likelihood as well, and neither from anything else.
 void check_scores(const NetworkPlan& plan, const ConfigTable& table) {
   if (plan.noise.channels == 0 && plan.noise.time > 0)
     table.fail("noise_time", "is that of noise, and the network reads none: say noise_channels");
@@ -163,10 +163,13 @@ void check_scores(const NetworkPlan& plan, const ConfigTable& table) {
     if (is_score(stage.loss) && plan.noise.channels == 0)
       table.fail("", fmt::format("the loss \"{}\" scores a stochastic network: give it noise_channels",
                                  to_string(stage.loss)));
-    else if (!is_score(stage.loss) && plan.noise.channels > 0)
+    else if (stage.loss == LossKind::likelihood && !plan.shape.deviations)
+      table.fail("",
+                 "the loss \"likelihood\" is of a network that predicts deviations: say deviations = true");
+    else if (!is_score(stage.loss) && stage.loss != LossKind::likelihood && plan.noise.channels > 0)
       table.fail("noise_channels",
                  fmt::format("a network that reads noise is trained by the loss \"crps\" or "
-                             "\"energy\", not by \"{}\"",
+                             "\"energy\", with deviations also by \"likelihood\", not by \"{}\"",
                              to_string(stage.loss)));
 }
 
@@ -256,6 +259,12 @@ NetworkPlan read_network(const ConfigTable& experiment, const ConfigTable& table
     size_settings(shape.kind).read(table, shape);
   if (!has_states(shape.kind) && table.has("d_state"))
     table.fail("d_state", fmt::format("is a size that a {} does not have", to_string(shape.kind)));
+  if (shape.deviations) {
+    if (table.has("noise_channels"))
+      table.fail("noise_channels", "with deviations there is one for each closure; leave it out");
+    plan.noise.channels = shape.d_out;
+    shape.d_in += shape.d_out;
+  }
   validate(shape);
   check_scores(plan, table);
   for (const StagePlan& stage : plan.training.stages)

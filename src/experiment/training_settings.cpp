@@ -5,7 +5,7 @@ namespace mac {
 namespace {
 
 // The names of the choices, in the order of their enums.
-const std::vector<std::string> losses{"closure", "step", "rollout", "crps", "energy"};
+const std::vector<std::string> losses{"closure", "step", "rollout", "crps", "energy", "likelihood"};
 const std::vector<std::string> rollout_forms{"sequence", "autoregressive"};
 const std::vector<std::string> rollout_gradients{"full", "identity", "network"};
 const std::vector<std::string> scalings{"max_abs", "mean_std", "per_mode"};
@@ -58,7 +58,10 @@ constexpr SettingOptions if_changed{.in_text = InText::if_changed};
 SettingTable<NetworkShape> frame_sizes() {
   SettingTable<NetworkShape> table;
   table.integer("d_model", &NetworkShape::d_model, {1, 4096}, "numbers between the blocks", required)
-      .integer("blocks", &NetworkShape::n_blocks, {1, 64}, "blocks one after the other", required);
+      .integer("blocks", &NetworkShape::n_blocks, {1, 64}, "blocks one after the other", required)
+      .flag(
+          "deviations", &NetworkShape::deviations,
+          "the network predicts a mean and a deviation of each closure; noise times the deviation is added");
   return table;
 }
 
@@ -125,7 +128,7 @@ const SettingTable<StagePlan>& stage_settings() {
              "what is compared with the data: the predicted closure, or the resolved variables one or "
              "`rollout_steps` coupled steps on, differentiated through the RK4 step; of a network with "
              "`noise_channels` the distribution of the latter: the almost fair CRPS of each variable, or the "
-             "energy score of all");
+             "energy score of all; with `deviations` the `likelihood` of the closure as well");
     t.integer("rollout_steps", &Plan::rollout_steps, {1},
               "coupled steps of the losses `rollout`, `crps`, `energy`");
     t.choice("rollout_form", &Plan::rollout_form, rollout_forms,

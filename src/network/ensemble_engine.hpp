@@ -4,6 +4,8 @@
 #include <algorithm>
 #include <mac/network.hpp>
 
+#include "network/deviation_engine.hpp"
+
 namespace mac {
 
 template <class T>
@@ -81,6 +83,7 @@ class EnsembleEngine final : public SequenceEngine<T> {
 /// make(shape) gives an engine of a single network.
 template <class T, class Make>
 std::unique_ptr<SequenceEngine<T>> with_members(const NetworkShape& shape, const Make& make) {
+  if (shape.deviations) return std::make_unique<DeviationEngine<T>>(shape, make(shape.core()));
   if (shape.members == 1) return make(shape);
   return std::make_unique<EnsembleEngine<T>>(shape, make(shape.member()));
 }

@@ -46,6 +46,13 @@ NetworkShape infer_shape(const Safetensors& file) {
   shape.kind = infer_kind(file, prefix);
   shape.d_in = extent(file, prefix + "input_proj.weight", 2, 1);
   shape.d_out = extent(file, prefix + "output_proj.2.weight", 2, 0);
+  if (file.metadata().contains("deviations")) {
+    if (shape.d_out % 2 != 0)
+      throw Error(
+          "{}: metadata 'deviations' is there, but the network has {} outputs: expected an even number",
+          file.file(), shape.d_out);
+    shape.deviations = true, shape.d_out /= 2, shape.d_in += shape.d_out;
+  }
   shape.d_model = extent(file, prefix + "input_proj.weight", 2, 0);
   while (file.find(fmt::format("{}blocks.{}.norm.weight", prefix, shape.n_blocks))) ++shape.n_blocks;
   if (shape.n_blocks == 0) throw Error("{}: has no tensor '{}blocks.0.norm.weight'", file.file(), prefix);

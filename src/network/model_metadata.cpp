@@ -131,6 +131,7 @@ std::vector<std::pair<const char*, std::string>> shape_entries(const NetworkShap
       {"n_blocks", std::to_string(shape.n_blocks)}, {"d_state", std::to_string(shape.d_state)},
       {"d_conv", std::to_string(d_conv)},           {"expand", std::to_string(expand)}};
   if (shape.members > 1) entries.emplace_back("members", std::to_string(shape.members));
+  if (shape.deviations) entries.emplace_back("deviations", "true");
   return entries;
 }
 
@@ -192,6 +193,9 @@ NoiseInputs read_noise(MetadataReader& reader, const NetworkShape& shape) {
   NoiseInputs noise;
   const auto channels = reader.positive_number("noise_channels");
   noise.time = reader.positive_number("noise_time").value_or(0);
+  if (shape.deviations && channels != static_cast<double>(shape.d_out))
+    reader.fail("noise_channels",
+                fmt::format("is not {}, one for each output with a deviation", shape.d_out));
   if (!channels) return noise;
   if (*channels != std::floor(*channels) || *channels >= static_cast<double>(shape.d_in))
     reader.fail("noise_channels",

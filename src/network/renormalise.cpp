@@ -8,7 +8,7 @@ std::vector<double> parameters_for(const Model& model, const Normalisation& othe
   std::vector<double> parameters = model.parameters;
   const auto tensor = [&](const char* name) { return parameters.data() + layout.at(name).offset; };
 
-  const std::size_t d_in = model.shape.d_in, d_out = model.shape.d_out, d = model.shape.d_model;
+  const std::size_t d_in = model.shape.core().d_in, d_out = model.shape.d_out, d = model.shape.d_model;
   double *const W = tensor("input_proj.weight"), *const b = tensor("input_proj.bias");  // (d, d_in), (d)
   for (std::size_t i = 0; i < d; ++i)
     for (std::size_t j = 0; j < model.input_size(); ++j) {

@@ -55,6 +55,9 @@ void validate(const NetworkShape& shape) {
   check("d_model", shape.d_model, 16384);
   check("n_blocks", shape.n_blocks, 1024);
   check("members", shape.members, 1024);
+  if (shape.deviations && shape.d_in <= shape.d_out)
+    throw UsageError("network size d_in is {}: expected more than the noise of {} outputs with deviations",
+                     shape.d_in, shape.d_out);
   if (has_states(shape.kind))
     check("d_state", shape.d_state, 4096);
   else if (shape.d_state != 0)
@@ -73,6 +76,7 @@ InitialValue uniform_for(std::size_t fan_in) {
 
 std::vector<LayerTensor> network_tensors(const NetworkShape& shape) {
   const std::size_t d = shape.d_model;
+  const NetworkShape core = shape.core();
   std::vector<LayerTensor> tensors;
   const auto linear = [&](const std::string& name, std::size_t outputs, std::size_t inputs) {
     tensors.push_back({name + ".weight", {outputs, inputs}, uniform_for(inputs)});
@@ -82,7 +86,7 @@ std::vector<LayerTensor> network_tensors(const NetworkShape& shape) {
     tensors.push_back({name + ".weight", {d}, constant(1)});
     tensors.push_back({name + ".bias", {d}, constant(0)});
   };
-  linear("input_proj", d, shape.d_in);
+  linear("input_proj", d, core.d_in);
   for (std::size_t block = 0; block < shape.n_blocks; ++block) {
     const std::string prefix = fmt::format("blocks.{}.", block);
     norm(prefix + "norm");
@@ -93,7 +97,7 @@ std::vector<LayerTensor> network_tensors(const NetworkShape& shape) {
   }
   norm("norm");
   linear("output_proj.0", d, d);
-  linear("output_proj.2", shape.d_out, d);
+  linear("output_proj.2", core.d_out, d);
   return tensors;
 }
 

@@ -16,6 +16,12 @@ template <class Graph, class LayerStep>
 typename Graph::Value network_step(Graph& graph, const NetworkShape& shape, const typename Graph::Value& x,
                                    std::vector<typename Graph::Value>& states, const LayerStep& layer) {
   using Value = typename Graph::Value;
+  if (shape.deviations) {
+    const std::vector<Value> parts = graph.split(x, {shape.d_in - shape.d_out, shape.d_out});
+    const Value both = network_step(graph, shape.core(), parts[0], states, layer);
+    const std::vector<Value> of = graph.split(both, {shape.d_out, shape.d_out});
+    return graph.plus(of[0], graph.times(graph.softplus(of[1]), parts[1]));
+  }
   std::vector<Value> outputs;
   for (std::size_t m = 0; m < shape.members; ++m) {
     const std::string member = member_prefix(shape, m);

@@ -32,7 +32,8 @@ std::uint64_t identity(const Model& model) {
     hash = content_hash(std::as_bytes(std::span(&members, 1)), hash);
   }
   if (model.noise.channels > 0) {
-    const double noise[] = {static_cast<double>(model.noise.channels), model.noise.time};
+    const double noise[] = {static_cast<double>(model.noise.channels),
+                            shape.deviations ? -1 - model.noise.time : model.noise.time};
     hash = content_hash(std::as_bytes(std::span(noise)), hash);
   }
   if (const std::uint64_t modes = model.frame_modes(); modes > 0)

@@ -132,7 +132,7 @@ void enter_frame_of_sample(std::size_t frame_modes, std::size_t i, Batch& batch)
 }
 
 SampleShape sample_shape(const StagePlan& stage, const TrainingData& data) {
-  const bool closure_loss = stage.loss == LossKind::closure;
+  const bool closure_loss = compares_closures(stage.loss);
   const std::size_t longest = closure_loss && data.target() == Target::mean ? data.times() - 1 : data.times();
   const std::size_t length = stage.window > 0 ? stage.window : longest;
   if (length > longest)

@@ -236,6 +236,8 @@ std::unique_ptr<Loss<T>> make_loss(const StagePlan& stage, const LossContext& co
     case LossKind::step:
       return make_rollout_loss(context, 1, RolloutForm::sequence, stage.loss_weights, engine,
                                stage.rollout_gradient);
+    case LossKind::likelihood:
+      return make_likelihood_loss(context, engine);
     case LossKind::crps:
     case LossKind::energy:
       return make_score_loss(stage, context, engine);

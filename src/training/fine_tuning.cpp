@@ -22,6 +22,9 @@ FineTuningStart start_from(const std::string& file, const NetworkPlan& plan, con
                      to_string(model.inputs.frame), to_string(plan.inputs.frame));
   if (model.shape != plan.shape || model.noise != plan.noise)
     throw UsageError("{}: is a network of another kind or other sizes than [[models]] says", file);
+  if (model.shape.deviations && model.normalisation != normalisation)
+    throw UsageError(
+        "{}: predicts deviations in other scales than those of the data, and cannot go on in these", file);
   FineTuningStart start{parameters_for(model, normalisation), ""};
   if (model.normalisation != normalisation)
     start.remark =

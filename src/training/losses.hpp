@@ -5,6 +5,7 @@
 //   step      mean_{t,v} ((z_v(t,1) - X_v(t+1)) / scale_v)^2
 //   rollout   mean_{s,t,v} ((z_v(t,s) - X_v(t+s)) / scale_v)^2,   s = 1..K
 //
+//   likelihood     of the closures under predicted means and deviations (likelihood_loss.cpp)
 //   crps, energy   proper scores of several runs, of a network that reads noise (score_loss.cpp)
 //
 // where errors of states that the data do not have (a mask), and of runs that start there, are zero;
@@ -94,6 +95,8 @@ std::unique_ptr<Loss<T>> make_loss(const StagePlan& stage, const LossContext& co
 template <class T>
 std::unique_ptr<Loss<T>> make_closure_loss(const LossContext& context, LossWeights weights,
                                            SequenceEngine<T>& engine);
+template <class T>
+std::unique_ptr<Loss<T>> make_likelihood_loss(const LossContext& context, SequenceEngine<T>& engine);
 template <class T>
 std::unique_ptr<Loss<T>> make_score_loss(const StagePlan& stage, const LossContext& context,
                                          SequenceEngine<T>& engine);

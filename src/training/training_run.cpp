@@ -46,7 +46,8 @@ TrainingRun<T>::TrainingRun(const Experiment& experiment, const ModelPlan& model
       {"normalisation", fmt::format("{} {} {} {}", normalisation_.input_mean, normalisation_.input_scale,
                                     normalisation_.output_mean, normalisation_.output_scale)}};
   if (const NoiseInputs& noise = model_.network->noise; noise.channels > 0)
-    identity_["noise"] = fmt::format("{} {}", noise.channels, noise.time);
+    identity_["noise"] =
+        fmt::format("{} {}{}", noise.channels, noise.time, shape().deviations ? " deviations" : "");
   if (const std::string read = to_text(model_.network->inputs); !read.empty()) identity_["inputs"] = read;
   if (!start.empty())
     identity_["init"] = fmt::format("{:016x}", content_hash(std::as_bytes(std::span(start)), 0));

@@ -66,6 +66,58 @@ class StochasticRollout : public ::testing::Test {
   Model model_;
 };
 
+class DeviatingRollout : public StochasticRollout {
+ protected:
+  DeviatingRollout() {
+    model_ = network(1);
+    model_.noise = {.channels = d, .time = 0.1};
+    model_.shape.d_in += d;
+    model_.shape.deviations = true;
+    model_.parameters = initial_parameters(model_.shape, 1);
+  }
+};
+
+TEST_F(DeviatingRollout, IsTheSameForAnyNumberOfThreadsAndAfterARestart) {
+  RolloutOptions options = several(3);
+  const RolloutSplit whole = roll(options);
+  roll(several(3, 7), "other.h5");
+  EXPECT_EQ(test::read_bytes(folder_.file("out.h5")), test::read_bytes(folder_.file("other.h5")));
+  options.to = 0.17;
+  roll(options, "first.h5");
+  options.to = 0.3;
+  options.from = folder_.file("first.h5");
+  const RolloutSplit rest = roll(options, "rest.h5");
+  const std::size_t run = whole.time.size() * d, rest_run = rest.time.size() * d;
+  for (std::size_t row = 0; row < 5 * 3; ++row)
+    EXPECT_TRUE(
+        std::equal(rest.members.resolved.begin() + static_cast<std::ptrdiff_t>(row * rest_run),
+                   rest.members.resolved.begin() + static_cast<std::ptrdiff_t>((row + 1) * rest_run),
+                   whole.members.resolved.begin() + static_cast<std::ptrdiff_t>((row + 1) * run - rest_run)))
+        << row;
+}
+
+TEST_F(DeviatingRollout, IsThatOfTheMeansWithoutNoise) {
+  RolloutOptions calm = several(1);
+  calm.noise = false;
+  const RolloutSplit without = roll(calm), with = roll(several(1));
+  EXPECT_NE(without.resolved, with.resolved);
+  // The network behind it, of whose outputs the deviations are cut off.
+  Model means = model_;
+  means.noise = {};
+  means.shape.deviations = false;
+  means.shape.d_in = means.shape.d_out = d;
+  const ParameterLayout from(model_.shape), to(means.shape);
+  means.parameters.clear();
+  for (const TensorSpec& tensor : to.tensors())
+    means.parameters.insert(
+        means.parameters.end(),
+        model_.parameters.begin() + static_cast<std::ptrdiff_t>(from.at(tensor.name).offset),
+        model_.parameters.begin() + static_cast<std::ptrdiff_t>(from.at(tensor.name).offset + tensor.size));
+  const RolloutSplit expected =
+      roll(*make_network_closure(means, "mac", {Hold::linear, Target::mean}), several(1)).splits.front();
+  EXPECT_EQ(without.resolved, expected.resolved);
+}
+
 TEST_F(StochasticRollout, IsTheSameForAnyNumberOfThreads) {
   const RolloutSplit one = roll(several(3, 1));
   for (const int threads : {2, 7}) {

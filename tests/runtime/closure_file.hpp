@@ -62,6 +62,16 @@ inline Model stochastic_burgers_closure(LayerKind kind) {
   for (double& value : model.parameters) value = static_cast<double>(static_cast<float>(value));
   return model;
 }
+/// The same with noise of its own for each output, times a deviation that the network predicts.
+inline Model deviating_burgers_closure(LayerKind kind) {
+  Model model = burgers_closure(kind);
+  model.noise = {.channels = model.shape.d_out, .time = 0.05};
+  model.shape.d_in += model.noise.channels;
+  model.shape.deviations = true;
+  model.parameters = initial_parameters(model.shape, 3);
+  for (double& value : model.parameters) value = static_cast<double>(static_cast<float>(value));
+  return model;
+}
 inline constexpr std::uint64_t program_seed = 17;  // of the noise, in the programs of tests/runtime/programs
 
 /// What the library's engine gives for them, column by column: (steps, columns, outputs)

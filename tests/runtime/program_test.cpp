@@ -60,12 +60,15 @@ TEST_F(Program, InFortranStepsAndRestartsToTheLastBit) {
 }
 
 TEST_F(Program, InCAndFortranReadsTheSameNoiseBeforeAndAfterARestart) {
-  model_ = stochastic_burgers_closure(LayerKind::mamba);
-  path_ = write_closure(folder_, model_, "stochastic.safetensors");
-  const std::string steps_of_the_library = expected();
-  EXPECT_TRUE(closures("steps_c") == steps_of_the_library) << "restarted at step " << stop_;
-  if (!has_fortran()) GTEST_SKIP() << "there is no Fortran compiler";
-  EXPECT_TRUE(closures("steps_fortran", "double") == steps_of_the_library) << "restarted at step " << stop_;
+  for (const Model& model :
+       {stochastic_burgers_closure(LayerKind::mamba), deviating_burgers_closure(LayerKind::mamba)}) {
+    model_ = model;
+    path_ = write_closure(folder_, model_, "stochastic.safetensors");
+    const std::string steps_of_the_library = expected();
+    EXPECT_TRUE(closures("steps_c") == steps_of_the_library) << "restarted at step " << stop_;
+    if (!has_fortran()) GTEST_SKIP() << "there is no Fortran compiler";
+    EXPECT_TRUE(closures("steps_fortran", "double") == steps_of_the_library) << "restarted at step " << stop_;
+  }
 }
 
 TEST_F(Program, InCAndFortranKeepsTheFrameOfTheFirstStateAfterARestart) {

@@ -36,6 +36,7 @@ StagePlan scored(LossKind kind, RolloutForm form, std::size_t members) {
 LossContext context_of(const Problem& problem, HeldClosure held, std::size_t history, int threads = 1) {
   LossContext context{*problem.system, problem.normalisation, held, 0.05, threads, history};
   context.noise = red;
+  context.noise.channels = problem.shape.d_in - problem.system->resolved_size();
   return context;
 }
 
@@ -85,6 +86,14 @@ TEST(ScoreLoss, HasTheGradientOfEveryKindOfNetwork) {
     expect_gradient(noisy_problem("lorenz96", kind, {6, 0}),
                     scored(LossKind::crps, RolloutForm::autoregressive, 2), {Hold::linear}, 1);
   }
+}
+
+TEST(ScoreLoss, HasTheGradientOfANetworkWithDeviations) {
+  Problem problem = noisy_problem("lorenz96", LayerKind::mamba, {6, 0});
+  problem.shape.deviations = true;
+  problem.shape.d_in = problem.system->resolved_size() + problem.shape.d_out;
+  problem.parameters = initial_parameters(problem.shape, 4);
+  expect_gradient(problem, scored(LossKind::crps, RolloutForm::autoregressive, 3), {Hold::linear}, 1);
 }
 
 TEST(ScoreLoss, IsTheScoreOfItsMembers) {

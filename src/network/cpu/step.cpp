@@ -6,6 +6,7 @@
 
 #include "network/kinds/layer.hpp"
 #include "network/parameters.hpp"
+#include "network/reference_layers.hpp"
 
 namespace mac {
 namespace cpu {
@@ -38,6 +39,13 @@ struct StepEngine<T>::Packed {
   std::vector<cpu::PackedNetwork<T>> members;
 
   std::size_t member_scratch() const { return cpu::kStepTile * members.front().scratch_size(); }
+
+  /// Scratch of a tile beside a member's: the inputs without noise and what the network makes of them; the outputs of
+  /// all but the first member.
+  std::size_t tile_scratch() const {
+    if (shape.deviations) return cpu::kStepTile * (shape.core().d_in + shape.core().d_out);
+    return members.size() > 1 ? cpu::kStepTile * shape.d_out : 0;
+  }
 };
 
 template <class T>
@@ -47,7 +55,7 @@ StepEngine<T>::StepEngine(const NetworkShape& shape, std::span<const T> paramete
   auto packed = std::make_unique<Packed>();
   packed->shape = shape;
   packed->kernels = cpu::step_kernels<T>();
-  const NetworkShape one = shape.member();
+  const NetworkShape one = shape.member().core();
   const ParameterLayout layout(one);
   for (std::size_t m = 0; m < shape.members; ++m) {
     const auto view = view_parameters<const T>(one, layout, parameters.data() + m * layout.size());
@@ -79,12 +87,27 @@ const NetworkShape& StepEngine<T>::shape() const {
 
 template <class T>
 std::size_t StepEngine<T>::scratch_size() const {
-  return packed_->member_scratch() + (packed_->members.size() > 1 ? cpu::kStepTile * shape().d_out : 0);
+  return packed_->member_scratch() + packed_->tile_scratch();
 }
 
 template <class T>
 void StepEngine<T>::step(std::size_t batch, const T* x, T* y, T* state, T* scratch) const {
   const auto& [shape, kernels, members] = *packed_;
+  if (shape.deviations) {
+    const std::size_t c = shape.d_out, d = shape.d_in - c;
+    T* const inputs = scratch + packed_->member_scratch();
+    T* const z = inputs + cpu::kStepTile * d;  // means and what deviations are made of, (tile, 2 c)
+    for (std::size_t b = 0; b < batch; b += cpu::kStepTile) {
+      const std::size_t count = std::min(cpu::kStepTile, batch - b);
+      for (std::size_t i = 0; i < count; ++i) std::copy_n(x + (b + i) * shape.d_in, d, inputs + i * d);
+      kernels.step(members.front(), count, inputs, z, state + b * state_size(), scratch);
+      for (std::size_t i = 0; i < count; ++i)
+        for (std::size_t j = 0; j < c; ++j)
+          y[(b + i) * c + j] =
+              z[i * 2 * c + j] + reference::softplus(z[i * 2 * c + c + j]) * x[(b + i) * shape.d_in + d + j];
+    }
+    return;
+  }
   if (members.size() == 1) return kernels.step(members.front(), batch, x, y, state, scratch);
   // The members take turns with a tile of samples; the first leaves its output in y, the others add theirs.
   const std::size_t d_out = shape.d_out, of_member = state_size() / members.size();
