@@ -11,7 +11,6 @@
 #include <cmath>
 #include <mac/error.hpp>
 #include <numbers>
-#include <optional>
 
 #include "network/deviation_engine.hpp"
 #include "parallel/parallel_for.hpp"
@@ -87,11 +86,13 @@ class LikelihoodLoss final : public Loss<T> {
     std::fill_n(d_z, times * width, T{0});
     double sum = 0;
     for (std::size_t j = 0; j < c_; ++j) {
-      std::optional<Residual> before;
+      // Of the time before; while nobody knows it, at the start and after a masked closure, phi is 0.
+      Residual before{j, 1, 0, 0};
+      bool known = false;
       for (std::size_t n = history; n < times; ++n) {
         const double closure = batch.closure[(b * times + n) * c_ + j];
-        if (std::isnan(closure)) {  // masked: what comes next is as if nothing had been before
-          before.reset();
+        if (std::isnan(closure)) {
+          known = false;
           continue;
         }
         const T* const z = z_.data() + (b * times + n) * width;
@@ -99,12 +100,12 @@ class LikelihoodLoss final : public Loss<T> {
         const Residual now{
             n * width + j, deviation, reference::sigmoid(s),
             (normalisers_.output.to_network(j, closure) - static_cast<double>(z[j])) / deviation};
-        const double u = before ? now.r - phi_ * before->r : now.r, v = before ? 1 - phi_ * phi_ : 1;
+        const double phi = known ? phi_ : 0, u = now.r - phi * before.r, v = 1 - phi * phi;
         sum += std::log(deviation) + std::log(2 * std::numbers::pi * v) / 2 + u * u / (2 * v);
         d_z[now.place + c_] += static_cast<T>(share * now.grows / deviation);
         add_slope(now, share * u / v, d_z);
-        if (before) add_slope(*before, -share * phi_ * u / v, d_z);
-        before = now;
+        add_slope(before, -share * phi * u / v, d_z);
+        before = now, known = true;
       }
     }
     return share * sum;
