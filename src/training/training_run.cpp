@@ -107,8 +107,11 @@ template <class T>
 void TrainingRun<T>::count_step(const StepReport& report, bool first_of_stage) {
   if (first_of_stage) state.first_loss = report.loss;
   ++state.step;
-  if (std::isfinite(report.loss) && std::isfinite(report.gradient_norm) &&
-      report.loss <= explosion * state.first_loss)
+  // The logarithm of a density may be of either sign, and zero means nothing: one is its unit.
+  const bool logarithm = std::ranges::any_of(
+      plan().stages, [](const StagePlan& stage) { return stage.loss == LossKind::likelihood; });
+  const double size = logarithm ? std::max(1.0, std::abs(state.first_loss)) : state.first_loss;
+  if (std::isfinite(report.loss) && std::isfinite(report.gradient_norm) && report.loss <= explosion * size)
     return;
   const bool saved = std::filesystem::exists(files_.checkpoint);
   failure = fmt::format(

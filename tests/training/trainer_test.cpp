@@ -53,6 +53,25 @@ TEST(Training, LearnsTheClosure) {
   EXPECT_EQ(folder.count(), 2u);  // model and history: no checkpoint is left behind
 }
 
+/// Burgers' closures along the data, which leave little to chance: the density becomes large, its negative logarithm
+/// negative.
+TEST(Training, ByLikelihoodGoesBelowZeroAndGivesTheSameBytesForAnyNumberOfThreads) {
+  const ScratchFolder folder;
+  std::string text = small_experiment("loss = 'likelihood'\nselect = 'loss'\nmax_lr = 2e-2\n");
+  text.replace(text.find("d_state = 3\n"), 12, "d_state = 3\ndeviations = true\nnoise_time = 0.2\n");
+  text.replace(text.find("steps = 30"), 10, "steps = 150");
+  const Experiment experiment = Experiment::parse(text, "small.toml");
+  const auto bytes = [&](int threads) {
+    const std::string path = folder.file(fmt::format("{}.safetensors", threads));
+    const TrainingResult result = train(experiment, experiment.models.at(0), DataFile::open(small_data()),
+                                        path, {threads, true, false});
+    EXPECT_LT(result.best_validation, 0);
+    return read_bytes(path);
+  };
+  EXPECT_EQ(bytes(1), bytes(7));
+  EXPECT_TRUE(load_model(folder.file("1.safetensors")).shape.deviations);
+}
+
 TEST(Training, SaysInTheModelHowItWasMade) {
   const ScratchFolder folder;
   trained_bytes("", folder.file("m.safetensors"));
