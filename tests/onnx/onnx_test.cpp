@@ -149,7 +149,7 @@ TEST(Onnx, RunsInOnnxruntimeAsInTheStepEngineOverManySteps) {
     GTEST_SKIP() << "onnxruntime-web is not installed (scripts/setup does it): no exported network was run";
   std::vector<Case> cases{{{LayerKind::mamba, 3, 2, 17, 1, 5}, 20, 1},  // dt_rank 2, one block
                           {{LayerKind::mamba, 8, 8, 40, 3, 16}, 5, 50},
-                          {{LayerKind::mamba, 7, 3, 16, 2, 8}, 20, 3, 4}};  // four of the inputs are noise
+                          {{LayerKind::mamba, 7, 3, 16, 2, 8}, 20, 3, 4}};   // four of the inputs are noise
   cases.push_back({{LayerKind::mamba, 7, 3, 16, 2, 8, 1, true}, 20, 3, 3});  // times deviations
   for (const LayerKind kind : layer_kinds) cases.push_back({paper_network("burgers", kind), 300, 3});
   const std::vector<Steps> found = runtime_steps(cases);
