@@ -6,7 +6,7 @@
 
 #include "data/provenance.hpp"
 #include "data/split_writer.hpp"
-#include "io/atomic_file.hpp"
+#include "io/hdf5_output.hpp"
 #include "io/input_file.hpp"
 
 namespace mac {
@@ -60,8 +60,8 @@ void write_data(const Experiment& experiment, const std::vector<SplitArrays>& sp
   }
 
   check_output(path, {experiment.config.source()});
-  AtomicFile target(path);
-  h5::File file = h5::File::create(target);
+  Hdf5Output output(path);
+  h5::File& file = output.file;
   write_provenance(file, "data", experiment);
   for (const SplitPlan& plan : data.splits) {
     const SplitArrays& arrays = arrays_of(plan, splits);
@@ -75,8 +75,7 @@ void write_data(const Experiment& experiment, const std::vector<SplitArrays>& sp
                           arrays.forcing.data() + i * times * data.forcing.size());
     }
   }
-  file.close();
-  target.commit();
+  output.commit();
 }
 
 }  // namespace mac

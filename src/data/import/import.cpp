@@ -12,6 +12,7 @@
 #include "data/provenance.hpp"
 #include "data/split_group.hpp"
 #include "io/atomic_file.hpp"
+#include "io/hdf5_output.hpp"
 #include "io/input_file.hpp"
 
 namespace mac {
@@ -140,8 +141,8 @@ class Import {
 
   void write(const Experiment& experiment) {
     const System& system = *experiment.system;
-    AtomicFile target(output_);
-    h5::File file = h5::File::create(target);
+    Hdf5Output output(output_);
+    h5::File& file = output.file;
     write_provenance(file, "data", experiment);
     std::size_t total = 0;
     for (const ImportSplit& split : splits_) total += split.pieces.size() * split.times;
@@ -150,8 +151,7 @@ class Import {
       Progress progress("writing", total, quiet_);
       for (const ImportSplit& split : splits_) write_split(file, experiment, split, tendency, progress);
     }
-    file.close();
-    target.commit();
+    output.commit();
     if (!recordings_.has_closure()) describe_closure(tendency);
   }
 
