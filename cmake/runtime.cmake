@@ -1,11 +1,15 @@
 # mac::runtime: the step engine, the model loader and the C interface, for use inside other people's programs. It needs
 # libstdc++ and nothing else: no OpenMP, no shared fmt or Highway. Its sources are compiled once, for it and for the full
 # library.
-set(runtime_sources
-  src/base/noise.cpp src/coupling/fourier_frame.cpp src/base/precision.cpp src/base/random.cpp
+# What reads model files; nothing of it runs in a step.
+set(runtime_loader_sources
   src/io/atomic_file.cpp src/io/input_file.cpp src/io/safetensors.cpp
   src/io/safetensors_checksum.cpp src/io/safetensors_header.cpp
-  src/network/shape.cpp src/network/model.cpp src/network/model_metadata.cpp src/network/network_inputs.cpp src/network/normaliser.cpp
+  src/network/model.cpp src/network/model_metadata.cpp src/network/network_inputs.cpp)
+list(TRANSFORM runtime_loader_sources PREPEND ${PROJECT_SOURCE_DIR}/)
+set(runtime_sources
+  src/base/noise.cpp src/coupling/fourier_frame.cpp src/base/precision.cpp src/base/random.cpp
+  src/network/shape.cpp src/network/normaliser.cpp
   src/network/cpu/step.cpp src/network/cpu/step_kernels.cpp
   src/network/derivative/program.cpp src/network/derivative/kernels.cpp src/network/derivative/step_derivative.cpp
   src/base/hold.cpp
@@ -18,21 +22,26 @@ file(GLOB kind_steps CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/src/network/kinds/*
 list(APPEND runtime_sources ${kinds} ${kind_steps})
 
 add_library(mac_runtime_objects OBJECT ${runtime_sources})
+add_library(mac_runtime_loader OBJECT ${runtime_loader_sources})
 # fmt is used as headers only, compiled in every file that includes it: the files are joined into one. Not so the kernels,
 # which include themselves once for each instruction set.
 set_source_files_properties(${PROJECT_SOURCE_DIR}/src/network/cpu/step_kernels.cpp
   ${PROJECT_SOURCE_DIR}/src/network/derivative/kernels.cpp ${kind_steps} PROPERTIES
   SKIP_UNITY_BUILD_INCLUSION ON)
-set_target_properties(mac_runtime_objects PROPERTIES
-  UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE 0 CXX_VISIBILITY_PRESET hidden VISIBILITY_INLINES_HIDDEN ON)
-target_compile_options(mac_runtime_objects PRIVATE -ffunction-sections -fdata-sections)
-target_include_directories(mac_runtime_objects PRIVATE include src)
-target_link_libraries(mac_runtime_objects PRIVATE mac_options fmt::fmt-header-only nlohmann_json::nlohmann_json)
+foreach(objects mac_runtime_objects mac_runtime_loader)
+  set_target_properties(${objects} PROPERTIES
+    UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE 0 CXX_VISIBILITY_PRESET hidden VISIBILITY_INLINES_HIDDEN ON)
+  target_compile_options(${objects} PRIVATE -ffunction-sections -fdata-sections)
+  target_include_directories(${objects} PRIVATE include src)
+  target_link_libraries(${objects} PRIVATE mac_options fmt::fmt-header-only nlohmann_json::nlohmann_json)
+endforeach()
+target_compile_options(mac_runtime_loader PRIVATE -Os)  # small: the library goes into other people's programs
+set(runtime_objects $<TARGET_OBJECTS:mac_runtime_objects> $<TARGET_OBJECTS:mac_runtime_loader>)
 
 set(runtime_version_script ${PROJECT_SOURCE_DIR}/cmake/runtime.map)
 foreach(kind SHARED STATIC)
   string(TOLOWER mac_runtime_${kind} target)
-  add_library(${target} ${kind} $<TARGET_OBJECTS:mac_runtime_objects> $<TARGET_OBJECTS:mac_version>
+  add_library(${target} ${kind} ${runtime_objects} $<TARGET_OBJECTS:mac_version>
               ${PROJECT_SOURCE_DIR}/src/runtime/highway_dispatch.cpp)
   set_target_properties(${target} PROPERTIES OUTPUT_NAME mac_runtime CXX_VISIBILITY_PRESET hidden)
   target_include_directories(${target} INTERFACE

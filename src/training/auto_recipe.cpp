@@ -308,7 +308,8 @@ class AutoTraining {
                           with.error};
   }
 
-  /// In full: the best of a heat on all of the data, with the rollouts that helped where they were tried.
+  /// In full: the best of a heat on all of the data, with the rollouts that helped where they were tried. Where that does
+  /// worse than a shorter training, the longer one has learned its data by heart: then the best of other settings as well.
   void train_finalists() {
     if (!search_.judged) {
       attempt(planned(), {stage().steps, true}, true);
@@ -323,8 +324,23 @@ class AutoTraining {
       }
       if (const std::size_t steps = affordable_steps(finalist); steps > trial_steps())
         attempt(finalist, {steps, true}, true);
+      if (search_.trials[best()].steps < search_.trials.back().steps)
+        if (const auto other = best_besides(finalist)) attempt(*other, {stage().steps, true});
     }
     search_.chosen = best();
+  }
+
+  /// The settings of the best trial that differ from these by more than rollouts, with their rollouts.
+  std::optional<TrialSettings> best_besides(const TrialSettings& settings) const {
+    const auto with_rollouts = [&](TrialSettings other) {
+      other.rollouts = settings.rollouts;
+      return other;
+    };
+    std::optional<Trial> found;
+    for (const Trial& trial : search_.trials)
+      if (with_rollouts(trial.settings) != settings && (!found || trial.error < found->error)) found = trial;
+    if (!found || !std::isfinite(found->error)) return std::nullopt;
+    return with_rollouts(found->settings);
   }
 
   bool rollouts_alone_are_best() const {

@@ -4,9 +4,11 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <filesystem>
 
 #include "cli/command_line.hpp"
+#include "io/hdf5.hpp"
 
 namespace mac {
 namespace {
@@ -99,6 +101,19 @@ class Faults : public CommandLine {
     return read_bytes(file(command.output));
   }
 
+  /// Whether an HDF5 file and the one of these bytes have the same data sets with the same numbers.
+  bool has_numbers_of(const std::string& output, const std::string& right) const {
+    if (!output.ends_with(".h5")) return false;
+    write_bytes(file("right.h5"), right);
+    const h5::File found = h5::File::open(file(output)), wanted = h5::File::open(file("right.h5"));
+    if (found.datasets() != wanted.datasets()) return false;
+    return std::ranges::all_of(found.datasets(), [&](const std::string& name) {
+      if (wanted.is_text(name)) return found.is_text(name) && found.read_text(name) == wanted.read_text(name);
+      return found.dataset(name).dims() == wanted.dataset(name).dims() &&
+             found.dataset(name).read_all() == wanted.dataset(name).read_all();
+    });
+  }
+
   /// The environment in which the n-th call goes wrong.
   std::string with(const Fault& fault, int n, const std::string& under) const {
     return fmt::format(
@@ -184,7 +199,8 @@ TEST_P(LongFaultyRuns, AreNeverTakenForWholeOnes) {
 INSTANTIATE_TEST_SUITE_P(Calls, LongFaultyRuns, ::testing::ValuesIn(file_faults), fault_name);
 
 // HDF5 itself ends the program without memory in some places, by a signal or with 255: loud, with nothing under
-// the output's name, and the next command tidies up. Memory may also fail when the output is there and whole, for a
+// the output's name, and the next command tidies up. Without memory to compress a chunk it writes it as it is: other
+// bytes, the same numbers. Memory may also fail when the output is there and whole, for a
 // verdict.
 TEST_F(Faults, OfMemoryAreNeverSilent) {
   std::string cells;
@@ -197,7 +213,8 @@ TEST_F(Faults, OfMemoryAreNeverSilent) {
       if (!result) break;
       const std::string what = fmt::format("{}: allocation {} fails:\n{}", command.name, n, result->output);
       if (fs::exists(file(command.output))) {
-        EXPECT_TRUE(read_bytes(file(command.output)) == right) << what;
+        EXPECT_TRUE(read_bytes(file(command.output)) == right || has_numbers_of(command.output, right))
+            << what;
       } else {
         EXPECT_NE(result->exit_code, 0) << what;
       }
