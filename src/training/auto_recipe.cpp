@@ -420,8 +420,9 @@ class AutoTraining {
     return static_cast<std::size_t>(share * static_cast<double>(stage().steps));
   }
 
-  /// Those whose trial is better than the one without any. They are the last stage, and the best weights of all stages
-  /// become the model: they can be in vain, but do no harm.
+  /// Those whose trial is the best, and no worse than the one without any. They are the last stage, and the best weights of
+  /// all stages become the model: a trial in which they were in vain has the same error, and a whole training, whose own
+  /// errors are smaller, may still gain by them.
   Rollouts useful_rollouts() const {
     Rollouts useful = Rollouts::none;
     double least = std::numeric_limits<double>::infinity();
@@ -430,7 +431,7 @@ class AutoTraining {
         TrialSettings same = without.settings;
         same.rollouts = with.settings.rollouts;
         if (with.settings.rollouts != Rollouts::none && without.settings.rollouts == Rollouts::none &&
-            same == with.settings && with.error < std::min(least, without.error)) {
+            same == with.settings && with.error <= without.error && with.error < least) {
           useful = with.settings.rollouts;
           least = with.error;
         }
