@@ -35,12 +35,10 @@ TEST(ZooModels, CarryChecksumsThatFit) {
 
 TEST(ZooExperiments, TestTheirModelsAsTheStudiesDoOnOtherData) {
   const fs::path folder = MAC_EXPERIMENTS;
-  for (const std::string recipe : {"", "paper", "ensemble"})
+  for (const std::string recipe : {"", "paper"})
     for (const std::string system : {"burgers", "kdv", "power_grid", "lorenz96"}) {
       const std::string file = (fs::path(recipe) / (system + ".toml")).string();
-      const bool ensemble = recipe == "ensemble";  // of our recipe; there is none of lorenz96
-      if (ensemble && system == "lorenz96") continue;
-      const Experiment study = Experiment::read((folder / (ensemble ? system + ".toml" : file)).string());
+      const Experiment study = Experiment::read((folder / file).string());
       const Experiment zoo = Experiment::read((folder / "zoo" / file).string());
       EXPECT_EQ(zoo.system->name(), study.system->name());
       EXPECT_NE(zoo.data.seed, study.data.seed) << file;
@@ -57,8 +55,7 @@ TEST(ZooExperiments, TestTheirModelsAsTheStudiesDoOnOtherData) {
         EXPECT_EQ(to_string(zoo.evaluation.intervals[i]), to_string(study.evaluation.intervals[i])) << file;
       for (const ModelPlan& model : zoo.models) {
         ASSERT_TRUE(model.file) << file;
-        const std::string name = ensemble ? "mac" : model.name;
-        const std::string expected = system + "-" + name + (recipe.empty() ? "" : "-" + recipe);
+        const std::string expected = system + "-" + model.name + (recipe.empty() ? "" : "-paper");
         EXPECT_EQ(fs::path(*model.file).stem(), expected);
         EXPECT_EQ(fs::weakly_canonical(*model.file).parent_path(), fs::path(MAC_SOURCE_FOLDER) / "zoo");
       }
