@@ -165,6 +165,10 @@ class Faults : public CommandLine {
                                            fault.how, result->output);
       (is_sound(command, *result, right, what) ? succeeded : failed) += 1;
     }
+    const bool reads_nothing = fault.call == std::string("read") && command.name == std::string("new-system");
+    if (command.leaves == Leaves::nothing && !reads_nothing) {
+      EXPECT_GT(failed + succeeded, 0) << command.name << " makes no call of " << fault.call;
+    }
     return fmt::format("  {} {}+{}", command.name, failed, succeeded);
   }
 
@@ -179,7 +183,6 @@ TEST_P(FaultyFiles, AreNeverTakenForWholeOnes) {
   std::string cells;
   for (const Command& command : commands) cells += row(command, GetParam());
   print(fmt::format("{} {}", GetParam().call, GetParam().how), cells);
-  EXPECT_NE(cells.find_first_of("123456789"), std::string::npos) << "no command makes such a call";
 }
 
 constexpr Fault file_faults[] = {{"write", "ENOSPC"}, {"write", "EIO"}, {"write", "EINTR"},
