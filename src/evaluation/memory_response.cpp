@@ -16,12 +16,12 @@ namespace mac {
 namespace {
 
 /// The lags and times at which a split is looked at, in steps.
-struct Samples {
+struct LagSamples {
   std::size_t lags;                // longest lag + 1
   std::vector<std::size_t> times;  // t
 };
 
-Samples choose_samples(const DataSplit& split, double step, const MemoryOptions& options) {
+LagSamples choose_samples(const DataSplit& split, double step, const MemoryOptions& options) {
   const std::size_t last = split.times() - 1;
   std::size_t longest = std::min(last / 2, MemoryOptions::default_lags);
   if (options.longest) longest = static_cast<std::size_t>(std::lround(*options.longest / step));
@@ -29,7 +29,7 @@ Samples choose_samples(const DataSplit& split, double step, const MemoryOptions&
     throw UsageError(
         "a longest lag of {:g} is not between the closure step {:g} and the length {:g} of split {}",
         options.longest.value_or(0), step, static_cast<double>(last) * step, split.name());
-  Samples samples{longest + 1, {}};
+  LagSamples samples{longest + 1, {}};
   const std::size_t wanted = std::clamp<std::size_t>(options.times, 1, last - longest + 1);
   for (std::size_t i = 0; i < wanted; ++i)
     samples.times.push_back(wanted == 1 ? last : longest + i * (last - longest) / (wanted - 1));
@@ -89,7 +89,7 @@ MemoryResponse memory_response(const Model& model, const DataFile& data, const M
     throw UsageError("the model is stochastic: what it remembers of the past is mixed with its noise");
   const DataSplit split = data.split(options.split);
   const double step = data.experiment().data.closure_step();
-  const Samples samples = choose_samples(split, step, options);
+  const LagSamples samples = choose_samples(split, step, options);
   const InputMap inputs(model.inputs, system, split.input_names());
   const std::size_t d = model.shape.d_in, c = model.shape.d_out, lags = samples.lags;
   const std::size_t n = std::min(options.trajectories, split.trajectories());

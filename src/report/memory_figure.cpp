@@ -12,7 +12,7 @@ namespace mac::report {
 
 namespace {
 
-constexpr std::size_t curve_points = 400;
+constexpr std::size_t kernel_points = 400;
 
 /// sqrt(sum_i (K_ij(tau) s_i / sigma_i)^2) of the functions h_i = x_i = y_i / sigma_i: what the linear part
 /// of a memory model makes of impulses of the sizes s_i, per time.
@@ -73,12 +73,12 @@ Figure memory_figure(const std::vector<NamedResponse>& responses, const MemoryKe
       curve.x.erase(curve.x.begin());  // the instantaneous response is no memory
       curve.y.erase(curve.y.begin());
       for (double& value : curve.y) value /= response.step;
-      panel.axes[0].curves.push_back(thinned(curve, curve_points));
+      panel.axes[0].curves.push_back(thinned(curve, kernel_points));
       row.push_back(time_text(response.memory_time(j), response));
     }
     if (kernel)
       panel.axes[0].curves.push_back(
-          thinned(kernel_curve(*kernel, j, first.resolved_rms, longest), curve_points));
+          thinned(kernel_curve(*kernel, j, first.resolved_rms, longest), kernel_points));
     figure.panels.push_back(std::move(panel));
     table.rows.push_back(std::move(row));
   }

@@ -9,7 +9,7 @@ namespace mac::report {
 
 namespace {
 
-constexpr std::size_t most_panels = 12, points = 400;
+constexpr std::size_t most_quantities = 12, points = 400;
 
 /// The models' statistics of a split.
 struct Runs {
@@ -47,7 +47,7 @@ Figure densities(const Runs& runs) {
     for (const QuantityStatistics& q : model.of->quantities)
       if (std::ranges::find(names, q.name) == names.end()) names.push_back(q.name);
   for (const std::string& name : names) {
-    if (figure.panels.size() == most_panels) break;
+    if (figure.panels.size() == most_quantities) break;
     Panel panel{name, {{"density", false, {}}}};
     for (const Runs::Model& model : runs.models) {
       const auto q = std::ranges::find(model.of->quantities, name, &QuantityStatistics::name);

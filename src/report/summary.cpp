@@ -14,7 +14,7 @@ namespace {
 
 constexpr const char* split_order[] = {"test", "ood", "validation", "train"};
 
-std::string split_words(std::string_view split) {
+std::string on_split(std::string_view split) {
   return split == "ood" ? "out of distribution" : fmt::format("on {} data", split);
 }
 
@@ -82,7 +82,7 @@ const Verdict* best_of(const std::vector<Verdict>& all) {
 
 std::string headline(const Verdict& best, std::size_t compared) {
   const Comparison& first = best.comparisons.front();
-  const std::string where = fmt::format("{} over {}", split_words(first.split), first.interval);
+  const std::string where = fmt::format("{} over {}", on_split(first.split), first.interval);
   if (*first.better < 1)
     return fmt::format("No closure helps here: {}, the best of {}, is {} {}.", best.model, compared,
                        gain(*first.better), where);
@@ -159,7 +159,7 @@ std::string least_gain(const Evaluation& evaluation, const std::string& model) {
         if (!(factor < least)) continue;
         least = factor, error = mine->resolved[v].mean;
         where = fmt::format("{} {} over {}", symbol(evaluation.experiment.system->resolved_names()[v]),
-                            split_words(split), to_string(interval.interval));
+                            on_split(split), to_string(interval.interval));
       }
     }
   }

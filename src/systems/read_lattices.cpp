@@ -10,7 +10,7 @@ namespace mac {
 
 namespace {
 
-const std::vector<std::string> edge_names{"periodic", "nearest", "zero",
+const std::vector<std::string> edge_choices{"periodic", "nearest", "zero",
                                           "mirror"};  // in the order of the enum
 
 /// u and u7, T and T3_12
@@ -63,16 +63,16 @@ std::vector<Lattice::Edge> read_edges(const ConfigTable& entry, std::size_t dire
   std::vector<std::string> names{"nearest"};
   if (entry.has("edges"))
     names = entry.holds_list("edges") ? entry.strings("edges")
-                                      : std::vector<std::string>{entry.choice("edges", edge_names)};
+                                      : std::vector<std::string>{entry.choice("edges", edge_choices)};
   if (names.size() != 1 && names.size() != directions)
     entry.fail("edges", fmt::format("are {}, expected one, or one for each of the {} directions",
                                     names.size(), directions));
   std::vector<Lattice::Edge> edges;
   for (std::size_t k = 0; k < directions; ++k) {
-    const auto found = std::ranges::find(edge_names, names[std::min(k, names.size() - 1)]);
-    if (found == edge_names.end())
-      entry.fail("edges", fmt::format("has \"{}\", expected {}", names[k], fmt::join(edge_names, ", ")));
-    edges.push_back(static_cast<Lattice::Edge>(found - edge_names.begin()));
+    const auto found = std::ranges::find(edge_choices, names[std::min(k, names.size() - 1)]);
+    if (found == edge_choices.end())
+      entry.fail("edges", fmt::format("has \"{}\", expected {}", names[k], fmt::join(edge_choices, ", ")));
+    edges.push_back(static_cast<Lattice::Edge>(found - edge_choices.begin()));
   }
   return edges;
 }

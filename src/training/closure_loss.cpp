@@ -11,7 +11,7 @@ namespace mac {
 namespace {
 
 /// Loops over fewer numbers than this stay on one thread: waking another would take longer.
-constexpr std::size_t worth_threads = 1 << 17;
+constexpr std::size_t inputs_worth_threads = 1 << 17;
 
 template <class T>
 class ClosureLoss final : public Loss<T> {
@@ -34,7 +34,7 @@ class ClosureLoss final : public Loss<T> {
     const SequenceDims dims{batch.count * sites_, batch.shape.closures};
     prepare(dims, batch.count, gradient != nullptr);
 
-    const int threads = x_.size() > worth_threads ? context_.threads : 1;
+    const int threads = x_.size() > inputs_worth_threads ? context_.threads : 1;
     parallel_for(batch.count, threads, [&](std::size_t b, std::size_t) { take(batch, b, dims.time); });
     engine_.forward(parameters, dims, x_.data(), y_.data(), nullptr, nullptr,
                     gradient ? tape_.get() : nullptr);

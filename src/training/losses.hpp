@@ -56,6 +56,10 @@ std::vector<double> component_weights(const LossContext& context, LossWeights ki
 // of a variable, so that a trajectory in which it is almost absent doesn't count for everything.
 inline constexpr double smallest_error = 1e-6, smallest_size = 0.1;
 
+/// Windows of a batch are rolled out in groups of this many numbers of network state and input, so that memory does not
+/// grow with the batch.
+inline constexpr std::size_t group_numbers = 1 << 26;
+
 /// The largest divisor of n up to `limit`, at least 1: groups of equal size share their buffers.
 inline std::size_t largest_divisor(std::size_t n, std::size_t limit) {
   std::size_t divisor = std::clamp<std::size_t>(limit, 1, n);

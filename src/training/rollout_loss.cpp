@@ -21,12 +21,8 @@ namespace mac {
 
 namespace {
 
-/// Windows of a batch are worked off in groups of this many numbers of network state and input, so that
-/// memory doesn't grow with the batch.
-constexpr std::size_t group_numbers = 1 << 26;
-
 /// Fewer coupled steps than this stay on one thread: waking another would take longer.
-constexpr std::size_t worth_threads = 16;
+constexpr std::size_t chains_worth_threads = 16;
 
 template <class T>
 class RolloutLoss final : public Loss<T> {
@@ -132,7 +128,7 @@ class RolloutLoss final : public Loss<T> {
   /// fn(b, t, i) for every chain i = chain(b, t) from t = first on; each window belongs to one thread.
   template <class Function>
   void for_each_chain(std::size_t first, const Function& fn) const {
-    parallel_for(windows_, windows_ * starts_ > worth_threads ? context_.threads : 1,
+    parallel_for(windows_, windows_ * starts_ > chains_worth_threads ? context_.threads : 1,
                  [&](std::size_t b, std::size_t) {
                    for (std::size_t t = first; t < starts_; ++t) fn(b, t, chain(b, t));
                  });

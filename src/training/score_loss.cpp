@@ -19,9 +19,6 @@ namespace mac {
 
 namespace {
 
-/// As in rollout_loss.cpp: numbers of network state and input that are worked on at a time.
-constexpr std::size_t group_numbers = 1 << 26;
-
 template <class T>
 class ScoreLoss final : public Loss<T> {
  public:

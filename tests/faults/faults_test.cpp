@@ -155,10 +155,11 @@ class Faults : public CommandLine {
     return false;
   }
 
-  std::string row(const Command& command, const Fault& fault) {
+  /// Every call, or the first and then ever fewer: `thinned` of n calls are left out behind the n-th.
+  std::string row(const Command& command, const Fault& fault, double thinned = 0) {
     const std::string right = right_output(command);
     int failed = 0, succeeded = 0;
-    for (int n = 1;; n += command.every) {
+    for (int n = 1;; n += command.every + static_cast<int>(thinned * n)) {
       const auto result = run(command, fault, n);
       if (!result) break;
       const std::string what = fmt::format("{}: call {} of {} gives {}:\n{}", command.name, n, fault.call,
@@ -179,9 +180,11 @@ class Faults : public CommandLine {
 
 class FaultyFiles : public Faults, public ::testing::WithParamInterface<Fault> {};
 
+// Commands read their inputs block by block, hundreds of times; LongFaultyRuns has every one of these calls.
 TEST_P(FaultyFiles, AreNeverTakenForWholeOnes) {
+  const double thinned = GetParam().call == std::string("read") ? 0.15 : 0;
   std::string cells;
-  for (const Command& command : commands) cells += row(command, GetParam());
+  for (const Command& command : commands) cells += row(command, GetParam(), thinned);
   print(fmt::format("{} {}", GetParam().call, GetParam().how), cells);
 }
 
@@ -196,6 +199,8 @@ INSTANTIATE_TEST_SUITE_P(Calls, FaultyFiles, ::testing::ValuesIn(file_faults), f
 class LongFaultyRuns : public FaultyFiles {};
 TEST_P(LongFaultyRuns, AreNeverTakenForWholeOnes) {
   std::string cells;
+  if (GetParam().call == std::string("read"))
+    for (const Command& command : commands) cells += row(command, GetParam());
   for (const Command& command : long_commands) cells += row(command, GetParam());
   print(fmt::format("{} {}", GetParam().call, GetParam().how), cells);
 }

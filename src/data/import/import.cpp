@@ -19,7 +19,7 @@ namespace mac {
 
 namespace {
 
-constexpr std::size_t numbers_at_once = 1 << 17, rows_of_a_chunk = 4096;
+constexpr std::size_t numbers_of_a_block = 1 << 17, rows_of_a_chunk = 4096;
 
 std::string quoted(const std::vector<std::string>& texts) {
   std::vector<std::string> parts;
@@ -183,7 +183,7 @@ class Import {
 
     const std::size_t d = system.resolved_size(), c = system.closure_size(), width = recordings_.width();
     const std::size_t block =
-        std::max<std::size_t>(1, numbers_at_once / width / rows_of_a_chunk) * rows_of_a_chunk;
+        std::max<std::size_t>(1, numbers_of_a_block / width / rows_of_a_chunk) * rows_of_a_chunk;
     const SegmentReader reader(recordings_, survey_);
     std::vector<char> filled;
     for (std::size_t p = 0; p < n; ++p) {

@@ -16,7 +16,7 @@ namespace mac {
 
 namespace {
 
-constexpr std::size_t numbers_at_once = 1 << 18;
+constexpr std::size_t numbers_surveyed_at_once = 1 << 18;
 constexpr std::size_t reservoir_size = 4096;  // values of a variable from which its range is estimated
 constexpr double outlier_factor = 3;          // times the range of 90 % of the values
 constexpr std::size_t most_hashes = 1 << 17;  // states remembered to find them again
@@ -133,7 +133,7 @@ class Surveyor {
   /// visit(trajectory, row, time, values) for every row.
   template <class Visit>
   void for_rows(const Visit& visit) {
-    const std::size_t block = std::clamp<std::size_t>(numbers_at_once / width(), 64, 65536);
+    const std::size_t block = std::clamp<std::size_t>(numbers_surveyed_at_once / width(), 64, 65536);
     std::vector<double> rows(block * width()), times(block);
     for (std::size_t i = 0; i < recordings_.trajectories(); ++i)
       for (std::size_t first = 0; first < recordings_.rows(i); first += block) {

@@ -12,11 +12,11 @@ namespace mac::equations {
 namespace {
 
 // For one number of an initial state: some seconds. More is a slip in the range of a sum.
-constexpr std::size_t most_work = 2'000'000;
+constexpr std::size_t most_terms = 2'000'000;
 
 void count_work(std::size_t parts, const Expression& e, Here& here) {
   here.work += parts;
-  if (here.work > most_work) throw TextError(e.at, "the initial state has too many terms");
+  if (here.work > most_terms) throw TextError(e.at, "the initial state has too many terms");
 }
 
 /// Index arithmetic with the indices of this point as parameters.
