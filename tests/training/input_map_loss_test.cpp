@@ -5,6 +5,7 @@
 #include <cmath>
 #include <set>
 
+#include "training/loss_gradient.hpp"
 #include "training/problem.hpp"
 
 namespace mac::test {
@@ -54,31 +55,10 @@ LocalProblem local_problem(const NetworkInputs& of, LayerKind kind, SampleShape 
   return problem;
 }
 
-void expect_gradient(LocalProblem problem, const StagePlan& stage, HeldClosure held,
+void expect_gradient(const LocalProblem& problem, const StagePlan& stage, HeldClosure held,
                      std::size_t history = 0) {
-  const auto engine = make_reference_engine<double>(problem.shape);
-  const LossContext context = problem.context(held, history);
-  const auto loss = make_loss<double>(stage, context, *engine);
-  std::vector<double> gradient(problem.parameters.size());
-  loss->evaluate(problem.parameters.data(), problem.batch, gradient.data());
-  RandomStream random(5, Purpose::noise, 1);
-  const ParameterLayout layout(problem.shape);
-  for (const TensorSpec& tensor : layout.tensors()) {
-    const std::vector<double> direction = normal_values(tensor.size, 1, random), here = problem.parameters;
-    const auto at = [&](double h) {
-      for (std::size_t i = 0; i < tensor.size; ++i)
-        problem.parameters[tensor.offset + i] = here[tensor.offset + i] + h * direction[i];
-      const double value = loss->evaluate(problem.parameters.data(), problem.batch, nullptr);
-      problem.parameters = here;
-      return value;
-    };
-    const double h = 2e-4;
-    const double quotient = (8 * (at(h) - at(-h)) - (at(2 * h) - at(-2 * h))) / (12 * h);
-    double expected = 0;
-    for (std::size_t i = 0; i < tensor.size; ++i) expected += gradient[tensor.offset + i] * direction[i];
-    // Rounding of a loss of order one over h, and h^4 times fifth derivatives.
-    EXPECT_NEAR(expected, quotient, 1e-9 + 1e-7 * std::abs(quotient)) << tensor.name;
-  }
+  test::expect_gradient(problem.shape, problem.context(held, history), stage, problem.parameters,
+                        problem.batch);
 }
 
 TEST(InputMapLoss, ItsGradientGoesThroughFeaturesSitesAndTheCoupledSolver) {

@@ -6,6 +6,7 @@
 #include <cmath>
 #include <numbers>
 
+#include "training/loss_gradient.hpp"
 #include "training/problem.hpp"
 
 namespace mac::test {
@@ -40,30 +41,9 @@ TEST(LikelihoodLoss, HasTheGradientOfItsDifferenceQuotients) {
         SCOPED_TRACE(fmt::format("{} noise time {} history {}", to_string(kind), time, history));
         Problem problem = problem_of(kind);
         problem.batch.closure[17] = std::nan("");  // masked
-        const auto engine = make_reference_engine<double>(problem.shape);
-        const LossContext context = context_of(problem, time, history);
-        const auto loss = make_loss<double>(likelihood(), context, *engine);
-        std::vector<double> gradient(problem.parameters.size());
-        loss->evaluate(problem.parameters.data(), problem.batch, gradient.data());
-        RandomStream random(5, Purpose::noise, 1);
-        const ParameterLayout layout(problem.shape);
-        for (const TensorSpec& tensor : layout.tensors()) {
-          const std::vector<double> direction = normal_values(tensor.size, 1, random),
-                                    here = problem.parameters;
-          const auto at = [&](double h) {
-            for (std::size_t i = 0; i < tensor.size; ++i)
-              problem.parameters[tensor.offset + i] = here[tensor.offset + i] + h * direction[i];
-            const double value = loss->evaluate(problem.parameters.data(), problem.batch, nullptr);
-            problem.parameters = here;
-            return value;
-          };
-          const double h = 1e-5, quotient = (at(h) - at(-h)) / (2 * h);
-          double expected = 0;
-          for (std::size_t i = 0; i < tensor.size; ++i)
-            expected += gradient[tensor.offset + i] * direction[i];
-          // Rounding of a loss of order ten over h, and h^2 times third derivatives.
-          EXPECT_NEAR(expected, quotient, 1e-8 + 1e-6 * std::abs(quotient)) << tensor.name;
-        }
+        // The loss is of order ten, and so is its rounding.
+        expect_gradient(problem.shape, context_of(problem, time, history), likelihood(), problem.parameters,
+                        problem.batch, {2, 1e-5, 1e-8, 1e-6});
       }
 }
 

@@ -5,42 +5,16 @@
 #include <mac/error.hpp>
 #include <mac/recorded.hpp>
 
+#include "training/loss_gradient.hpp"
 #include "training/problem.hpp"
 
 namespace mac::test {
 namespace {
 
-void expect_gradient(Problem problem, const StagePlan& stage, HeldClosure held, std::size_t history = 0,
-                     ReducedStep dt = 0.05) {
-  const auto engine = make_reference_engine<double>(problem.shape);
-  const LossContext context{*problem.system, problem.normalisation, held, dt, 1, history};
-  const auto loss = make_loss<double>(stage, context, *engine);
-  std::vector<double> gradient(problem.parameters.size());
-  loss->evaluate(problem.parameters.data(), problem.batch, gradient.data());
-  std::vector<double> again(gradient.size());
-  loss->evaluate(problem.parameters.data(), problem.batch, again.data());
-  EXPECT_EQ(gradient, again);  // nothing of the first is left in the buffers
-
-  // One random direction per tensor catches every wrong entry; entry by entry would take minutes.
-  RandomStream random(5, Purpose::noise, 1);
-  const ParameterLayout layout(problem.shape);
-  for (const TensorSpec& tensor : layout.tensors()) {
-    const std::vector<double> direction = normal_values(tensor.size, 1, random);
-    const std::vector<double> here = problem.parameters;
-    const auto at = [&](double h) {
-      for (std::size_t i = 0; i < tensor.size; ++i)
-        problem.parameters[tensor.offset + i] = here[tensor.offset + i] + h * direction[i];
-      const double value = loss->evaluate(problem.parameters.data(), problem.batch, nullptr);
-      problem.parameters = here;
-      return value;
-    };
-    const double h = 2e-4;
-    const double quotient = (8 * (at(h) - at(-h)) - (at(2 * h) - at(-2 * h))) / (12 * h);
-    double expected = 0;
-    for (std::size_t i = 0; i < tensor.size; ++i) expected += gradient[tensor.offset + i] * direction[i];
-    // Rounding of a loss of order one over h, and h^4 times fifth derivatives.
-    EXPECT_NEAR(expected, quotient, 1e-9 + 1e-7 * std::abs(quotient)) << tensor.name;
-  }
+void expect_gradient(const Problem& problem, const StagePlan& stage, HeldClosure held,
+                     std::size_t history = 0, ReducedStep dt = 0.05) {
+  test::expect_gradient(problem.shape, {*problem.system, problem.normalisation, held, dt, 1, history}, stage,
+                        problem.parameters, problem.batch);
 }
 
 class LossGradient : public testing::TestWithParam<std::string> {};

@@ -6,6 +6,7 @@
 #include <mac/noise.hpp>
 
 #include "data/proper_scores.hpp"
+#include "training/loss_gradient.hpp"
 #include "training/problem.hpp"
 
 namespace mac::test {
@@ -40,31 +41,9 @@ LossContext context_of(const Problem& problem, HeldClosure held, std::size_t his
   return context;
 }
 
-void expect_gradient(Problem problem, const StagePlan& stage, HeldClosure held, std::size_t history) {
-  const auto engine = make_reference_engine<double>(problem.shape);
-  const LossContext context = context_of(problem, held, history);
-  const auto loss = make_loss<double>(stage, context, *engine);
-  std::vector<double> gradient(problem.parameters.size());
-  loss->evaluate(problem.parameters.data(), problem.batch, gradient.data());
-  RandomStream random(5, Purpose::noise, 1);
-  const ParameterLayout layout(problem.shape);
-  for (const TensorSpec& tensor : layout.tensors()) {
-    const std::vector<double> direction = normal_values(tensor.size, 1, random);
-    const std::vector<double> here = problem.parameters;
-    const auto at = [&](double h) {
-      for (std::size_t i = 0; i < tensor.size; ++i)
-        problem.parameters[tensor.offset + i] = here[tensor.offset + i] + h * direction[i];
-      const double value = loss->evaluate(problem.parameters.data(), problem.batch, nullptr);
-      problem.parameters = here;
-      return value;
-    };
-    // A CRPS has a kink wherever two members, or a member and the truth, meet: a short step rarely crosses one.
-    const double h = 1e-5, quotient = (at(h) - at(-h)) / (2 * h);
-    double expected = 0;
-    for (std::size_t i = 0; i < tensor.size; ++i) expected += gradient[tensor.offset + i] * direction[i];
-    // Rounding of a loss of order one over h, and h^2 times third derivatives.
-    EXPECT_NEAR(expected, quotient, 1e-9 + 1e-6 * std::abs(quotient)) << tensor.name;
-  }
+void expect_gradient(const Problem& problem, const StagePlan& stage, HeldClosure held, std::size_t history) {
+  test::expect_gradient(problem.shape, context_of(problem, held, history), stage, problem.parameters,
+                        problem.batch, kinked);
 }
 
 TEST(ScoreLoss, HasTheGradientOfItsDifferenceQuotients) {
