@@ -1,0 +1,79 @@
+"""Pages that are a story: their blocks marked `<!-- run -->`, one after the other, as a reader would run them.
+
+A block of Python or shell is run; one of another language whose first line is a comment with a file's name becomes that file; one of text
+is what the block before it printed, in numbers to 1e-6: float32 on a processor without FMA rounds elsewhere.
+"""
+
+import contextlib
+import io
+import os
+import re
+import shutil
+import subprocess
+from pathlib import Path
+
+import numpy as np
+import pytest
+from test_site import ROOT, blocks
+
+BUILD = Path(os.environ["MAC_BUILD_DIR"])
+NAMED = re.compile(r"(?:/\* (\S+\.\w+) \*/|(?://|!|#) (\S+\.\w+))\n")
+
+
+@pytest.fixture(scope="session")
+def prefix(tmp_path_factory):
+    """MAC as it is installed."""
+    folder = tmp_path_factory.mktemp("installed") / "prefix"
+    subprocess.run(["cmake", "--install", BUILD, "--prefix", folder], check=True, capture_output=True)
+    return folder
+
+
+def same(printed, expected):
+    """The same words, numbers to 1e-6."""
+    number = re.compile(r"[-+]?\d+\.?\d*(?:[eE][-+]?\d+)?")
+    ours, theirs = number.findall(printed), number.findall(expected)
+    words = [" ".join(number.sub("#", text).split()) for text in (printed, expected)]
+    return words[0] == words[1] and np.allclose(np.array(ours, float), np.array(theirs, float), rtol=1e-6, atol=1e-300)
+
+
+def shell(text, folder, prefix):
+    """Runs a block in the reader's shell, whose `prefix` is installed; what it exports holds for the blocks after it."""
+    before = f"set -e; [ ! -f .exported ] || . ./.exported; cd {folder}\n"
+    text = re.sub(r"^cmake --install .*$", "", text, flags=re.M)  # the fixture's
+    environment = os.environ | {"PATH": f"{prefix}/bin:{os.environ['PATH']}", "OMP_NUM_THREADS": "1"}
+    done = subprocess.run(["bash", "-c", f"{before}{text}\nexport -p > .exported"], cwd=folder, capture_output=True, text=True, env=environment)
+    assert done.returncode == 0, f"{text}\n{done.stderr}"
+    return done.stdout
+
+
+def tell(page, folder, prefix, skip=()):
+    """All marked blocks of a page; what each printed, and the names of its Python."""
+    printed, names = [], {}
+    for language, text, note, line in blocks((ROOT / "docs" / page).read_text()):
+        if note != "run" or language in skip:
+            continue
+        named = NAMED.match(text)
+        if language == "python":
+            with contextlib.redirect_stdout(io.StringIO()) as out:
+                exec(compile(text, f"{page}:{line}", "exec"), names)
+            printed.append(out.getvalue())
+        elif language in ("bash", "sh"):
+            printed.append(shell(text, folder, prefix))
+        elif language == "text":
+            assert same(printed[-1], text), f"{page}:{line}: it prints\n{printed[-1]}"
+        else:
+            assert named, f"{page}:{line}: a block of {language} that is run says the name of its file in its first line"
+            (folder / (named[1] or named[2])).write_text(text)
+    return printed, names
+
+
+needs_fortran = pytest.mark.skipif(shutil.which("gfortran") is None or not (BUILD / "libmac_fortran.a").exists(), reason="there is no Fortran")
+
+
+@needs_fortran
+def test_the_runtime_gives_the_same_bits_in_four_languages(tmp_path, prefix, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "prefix").symlink_to(prefix)
+    printed, _ = tell("runtime.md", tmp_path, prefix)
+    numbers = [[float(word) for word in text.split()] for text in printed if text]
+    assert len(numbers) == 4 and all(pair == numbers[0] for pair in numbers)
