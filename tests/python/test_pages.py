@@ -40,17 +40,17 @@ def shell(text, folder, prefix):
     """Runs a block in the reader's shell, whose `prefix` is installed; what it exports holds for the blocks after it."""
     before = f"set -e; [ ! -f .exported ] || . ./.exported; cd {folder}\n"
     text = re.sub(r"^cmake --install .*$", "", text, flags=re.M)  # the fixture's
-    environment = os.environ | {"PATH": f"{prefix}/bin:{os.environ['PATH']}", "OMP_NUM_THREADS": "1"}
+    environment = os.environ | {"PATH": f"{prefix}/bin:{os.environ['PATH']}", "PKG_CONFIG_PATH": f"{prefix}/lib/pkgconfig", "OMP_NUM_THREADS": "1"}
     done = subprocess.run(["bash", "-c", f"{before}{text}\nexport -p > .exported"], cwd=folder, capture_output=True, text=True, env=environment)
     assert done.returncode == 0, f"{text}\n{done.stderr}"
     return done.stdout
 
 
-def tell(page, folder, prefix, skip=()):
-    """All marked blocks of a page; what each printed, and the names of its Python."""
+def tell(page, folder, prefix, *, every=False, change=lambda text: text):
+    """The marked blocks of a page, or all of them; what each printed, and the names of its Python. `change` makes commands shorter."""
     printed, names = [], {}
     for language, text, note, line in blocks((ROOT / "docs" / page).read_text()):
-        if note != "run" or language in skip:
+        if note != "run" and not every:
             continue
         named = NAMED.match(text)
         if language == "python":
@@ -58,7 +58,7 @@ def tell(page, folder, prefix, skip=()):
                 exec(compile(text, f"{page}:{line}", "exec"), names)
             printed.append(out.getvalue())
         elif language in ("bash", "sh"):
-            printed.append(shell(text, folder, prefix))
+            printed.append(shell(change(text), folder, prefix))
         elif language == "text":
             assert same(printed[-1], text), f"{page}:{line}: it prints\n{printed[-1]}"
         else:
@@ -77,3 +77,34 @@ def test_the_runtime_gives_the_same_bits_in_four_languages(tmp_path, prefix, mon
     printed, _ = tell("runtime.md", tmp_path, prefix)
     numbers = [[float(word) for word in text.split()] for text in printed if text]
     assert len(numbers) == 4 and all(pair == numbers[0] for pair in numbers)
+
+
+@needs_fortran
+def test_the_tutorial_ends_in_a_fortran_solver_that_does_what_python_does(tmp_path, prefix, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    printed, names = tell("tutorial.md", tmp_path, prefix, every=True)
+    assert float(printed[-1]) < 1e-12  # how far Fortran is from Python
+    error = lambda run: np.linalg.norm(run.resolved - names["truth"])
+    assert error(names["run"]) < error(names["none"]) / 3
+    assert "times better than no closure" in names["metrics"]["verdict"]["models"]["closure"]["sentence"]
+
+
+def quick_training(text):
+    """For the two minutes of trials of docs/csv.md: one short training."""
+    if "mac train" not in text:
+        return text
+    smaller = r"sed -i -e 's/^recipe = .*/recipe = \"fast\"\nnoise = 0.03\nvalidate_every = 100/' -e 's/^steps = .*/steps = 300/'"
+    smaller += r" -e 's/^kind = \"mamba\"/&\nd_model = 8\nblocks = 1\nd_state = 4/' study.toml"
+    return text.replace("mac train", f"grep -q '^recipe = \"auto\"' study.toml\n{smaller}\nmac train").replace(" --budget 2min", "")
+
+
+@needs_fortran
+def test_a_csv_file_becomes_a_closure_in_a_solver_by_the_commands_of_its_page(tmp_path, prefix, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    source = next(text for language, text, *_ in blocks((ROOT / "docs/tutorial.md").read_text()) if language == "fortran")
+    (tmp_path / "solver.f90").write_text(source)
+    printed, _ = tell("csv.md", tmp_path, prefix, change=quick_training)
+    table = next(text for language, text, *_ in blocks((ROOT / "docs/csv.md").read_text()) if language == "csv")
+    assert (tmp_path / "runs.csv").read_text().splitlines()[0] == table.splitlines()[0]
+    assert "times better than no closure" in (tmp_path / "report.html").read_text()
+    assert np.isfinite(np.array(printed[-1].split(), float)).all()
