@@ -5,6 +5,7 @@ is what the block before it printed, in numbers to 1e-6: float32 on a processor 
 """
 
 import contextlib
+import csv
 import io
 import os
 import re
@@ -15,6 +16,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 from test_site import ROOT, blocks
+
+import mac
 
 BUILD = Path(os.environ["MAC_BUILD_DIR"])
 NAMED = re.compile(r"(?:/\* (\S+\.\w+) \*/|(?://|!|#) (\S+\.\w+))\n")
@@ -108,3 +111,32 @@ def test_a_csv_file_becomes_a_closure_in_a_solver_by_the_commands_of_its_page(tm
     assert (tmp_path / "runs.csv").read_text().splitlines()[0] == table.splitlines()[0]
     assert "times better than no closure" in (tmp_path / "report.html").read_text()
     assert np.isfinite(np.array(printed[-1].split(), float)).all()
+
+
+def test_a_sweep_in_jobs_has_the_table_of_a_sweep_in_one_go(tmp_path, prefix, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    shorter = "mac new-system pendulum\nsed -i 's/^steps = 300/steps = 30/' pendulum/pendulum.toml"
+    printed, _ = tell("sweep.md", tmp_path, prefix, change=lambda text: text.replace("mac new-system pendulum", shorter))
+    rows = lambda name: list(csv.reader((tmp_path / name / "sweep.csv").read_text().splitlines()[2:]))  # behind title and heading
+    assert len(rows("sweep")) == 4 * 2 and len(rows("jobs")) == 2 * 2  # a network and a baseline each
+    assert [[row[0], *row[2:]] for row in rows("sweep") if row[1] == "12"] == rows("jobs")
+    assert "Best by validation error" in (tmp_path / "sweep/sweep.html").read_text()
+    assert os.access(tmp_path / "cluster/sweep.sh", os.R_OK) and not (tmp_path / "cluster/sweep.csv").exists()
+    assert "0 made" in printed[-1].splitlines()[-3], printed[-1]  # the last job trains nothing
+
+
+def test_the_gradient_over_a_window_is_that_of_its_page(tmp_path, prefix, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    _, names = tell("derivatives.md", tmp_path, prefix)
+    start, dt, steps = names["start"], names["dt"], names["steps"]
+
+    def cost(y):
+        closure = mac.load("burgers-mac", precision="float64")
+        for _ in range(steps):
+            y = y + dt * (-y + closure.step(y))
+        return np.sum(y**2) / 2
+
+    for i in range(6):
+        direction = 1e-4 * np.eye(6)[i : i + 1]
+        difference = (cost(start + direction) - cost(start - direction)) / 2e-4
+        assert np.isclose(names["gy"][0, i], difference, rtol=1e-5, atol=1e-9)  # float32 steps on the tape: 1e-6 of them
