@@ -140,3 +140,12 @@ def test_the_gradient_over_a_window_is_that_of_its_page(tmp_path, prefix, monkey
         direction = 1e-4 * np.eye(6)[i : i + 1]
         difference = (cost(start + direction) - cost(start - direction)) / 2e-4
         assert np.isclose(names["gy"][0, i], difference, rtol=1e-5, atol=1e-9)  # float32 steps on the tape: 1e-6 of them
+
+
+def test_the_hosts_of_their_page_print_what_it_says(tmp_path, prefix, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    tell("hosts.md", tmp_path, prefix)
+    source = (tmp_path / "grid.c").read_text()
+    (tmp_path / "grid.c").write_text(source.replace("mask[NX * NY] = {1, 1, 1, 0, 1, 1}", "mask[NX * NY] = {1, 1, 1, 1, 1, 1}"))
+    compiled = next(text for language, text, note, _ in blocks((ROOT / "docs/hosts.md").read_text()) if language == "bash" and "cc " in text)
+    assert "at rest: 0\n" not in shell(compiled, tmp_path, prefix)  # the zero was that of a column at rest
