@@ -149,3 +149,13 @@ def test_the_hosts_of_their_page_print_what_it_says(tmp_path, prefix, monkeypatc
     (tmp_path / "grid.c").write_text(source.replace("mask[NX * NY] = {1, 1, 1, 0, 1, 1}", "mask[NX * NY] = {1, 1, 1, 1, 1, 1}"))
     compiled = next(text for language, text, note, _ in blocks((ROOT / "docs/hosts.md").read_text()) if language == "bash" and "cc " in text)
     assert "at rest: 0\n" not in shell(compiled, tmp_path, prefix)  # the zero was that of a column at rest
+
+
+def test_the_ensemble_of_its_page_knows_how_uncertain_it_is(tmp_path, prefix, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    tell("stochastic.md", tmp_path, prefix)
+    scores = mac.evaluate([tmp_path / "many.h5"])["models"]["stochastic"]["test"]["verification"]
+    ratio = np.sqrt(np.mean(np.square(scores["spread"])) / np.mean(np.square(scores["error"])))
+    assert 0.8 < ratio < 1.2  # ten starts leave some ten per cent open
+    runs = [mac.read_rollout(tmp_path / f"{name}.h5")["test"].resolved for name in ["one", "other", "calm"]]
+    assert not np.array_equal(runs[0], runs[1]) and not np.array_equal(runs[0], runs[2])
