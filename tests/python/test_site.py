@@ -1,9 +1,9 @@
 """The documentation: links lead somewhere, every page has a place, and every block of code on it is checked.
 
 What a block is checked for goes by its language. Shell: every `mac` command has the options it is called with. Python: it compiles, and
-every name of `mac` it uses exists. TOML: it parses. C, C++ and Fortran: every `mac_...` it names is in the interface. What is run besides
-says docs/contributing: the tutorial (test_tutorial.py), the blocks marked `<!-- run -->` below, and the examples. A block that nobody can
-check so stands before a comment `<!-- not run: REASON -->` or `<!-- checked by: ... -->`.
+every name of `mac` it uses exists. TOML: it parses. C, C++ and Fortran: every `mac_...` it names is in the interface. Blocks marked
+`<!-- run -->` are run by test_pages.py, the examples by tests of their own. A block that nobody can check so stands before a comment
+`<!-- not run: REASON -->` or `<!-- checked by: ... -->`.
 """
 
 import ast
@@ -15,7 +15,6 @@ import sys
 import tomllib
 from pathlib import Path
 
-import numpy as np
 import pytest
 
 import mac
@@ -151,44 +150,6 @@ def test_the_first_half_of_the_demo_runs(tmp_path):
     assert "experiments/zoo/burgers.toml" in demo and "experiments/burgers.toml" in demo
     for page in ["README.md", "docs/index.md"]:
         assert "make demo" in (ROOT / page).read_text()
-
-
-def oscillators():
-    """The table of docs/csv.md: an oscillator that a hidden one pulls."""
-    rng, dt = np.random.default_rng(0), 0.05
-    state = np.concatenate([rng.uniform(-1, 1, (20, 2)), np.zeros((20, 2))], axis=1)
-    rate = lambda s: np.stack([s[:, 1], -s[:, 0] - s[:, 1] / 10 + s[:, 2], s[:, 3], -4 * s[:, 2] - s[:, 3] / 5 + s[:, 0]], 1)
-    rows = ["run,t,x,v"]
-    saved = []
-    for _ in range(101):
-        saved.append(state)
-        k1 = rate(state)
-        k2 = rate(state + dt / 2 * k1)
-        k3 = rate(state + dt / 2 * k2)
-        state = state + dt / 6 * (k1 + 2 * k2 + 2 * k3 + rate(state + dt * k3))
-    rows += [f"{i},{dt * k:.2f},{saved[k][i, 0]:.9g},{saved[k][i, 1]:.9g}" for i in range(20) for k in range(101)]
-    return "\n".join(rows) + "\n"
-
-
-def test_a_csv_file_becomes_a_closure_by_the_commands_of_its_page(tmp_path):
-    found = blocks((ROOT / "docs/csv.md").read_text())
-    (tmp_path / "runs.csv").write_text(oscillators())
-    (tmp_path / "system.toml").write_text(next(text for language, text, *_ in found if language == "toml"))
-    assert next(text for language, text, *_ in found if language == "csv").startswith("run,t,x,v\n")
-    for language, text, note, _ in found:
-        if language != "bash" or note:
-            continue
-        for command in text.splitlines():
-            if " train " in command:  # one short training instead of the trials, for the page's two minutes
-                study = tmp_path / "study.toml"
-                text = study.read_text()
-                assert 'recipe = "auto"' in text
-                study.write_text(re.sub(r'recipe = "auto"\n(?:steps = \d+\n)?', 'recipe = "fast"\nsteps = 300\nnoise = 0.03\nvalidate_every = 100\n', text)
-                                 .replace('[training]', 'd_model = 8\nblocks = 1\nd_state = 4\n\n[training]').replace('kind = "auto"', 'kind = "mamba"'))  # fmt: skip
-                command = re.sub(r" --budget \S+", " --threads 1", command)
-            result = subprocess.run(command, shell=True, cwd=tmp_path, capture_output=True, text=True, env=os.environ | {"PATH": f"{Path(os.environ['MAC_PROGRAM']).parent}:{os.environ['PATH']}"})
-            assert result.returncode == 0, f"{command}\n{result.stderr}"
-    assert "times better than no closure" in (tmp_path / "report.html").read_text()
 
 
 def versions():
