@@ -42,6 +42,10 @@ void other(const Instruction& i, const double* a, const double* b, const double*
 
 }  // namespace
 
+/// Neighbours in memory; may lie at any number, and where other doubles do.
+using Block =
+    double __attribute__((vector_size(block * sizeof(double)), aligned(alignof(double)), may_alias));
+
 // Single numbers never go to the output directly; an array may.
 #define MAC_A work[i->a]
 #define MAC_B work[i->b]
@@ -52,38 +56,41 @@ void other(const Instruction& i, const double* a, const double* b, const double*
   double* const out = (i->to_output ? output : work) + i->out;                         \
   const std::size_t n = i->n;                                                          \
   static_cast<void>(a), static_cast<void>(b), static_cast<void>(c), static_cast<void>(n);
-// The result may take the place of an operand, never lies shifted against it.
-#define MAC_EACH(shape, expression)                                               \
+#define MAC_BLOCK(array) (*reinterpret_cast<const Block*>((array) + k))
+// The result may take the place of an operand, never lies shifted against it. s: a number beside arrays
+#define MAC_EACH(shape, number, expression)                                                     \
+  case shape: {                                                                                 \
+    MAC_ARRAYS                                                                                  \
+    const double one = number;                                                                  \
+    const Block s = {one, one, one, one};                                                       \
+    static_cast<void>(s);                                                                       \
+    for (std::size_t k = 0; k < n; k += block) *reinterpret_cast<Block*>(out + k) = expression; \
+    break;                                                                                      \
+  }
+#define MAC_BINARY(op, symbol)                                    \
+  case code_of(op, 0):                                            \
+    MAC_OUT = MAC_A symbol MAC_B;                                 \
+    break;                                                        \
+    MAC_EACH(code_of(op, 3), 0, MAC_BLOCK(a) symbol MAC_BLOCK(b)) \
+    MAC_EACH(code_of(op, 1), *b, MAC_BLOCK(a) symbol s)           \
+    MAC_EACH(code_of(op, 2), *a, s symbol MAC_BLOCK(b))
+// Without what lies behind the arrays: a division by zero there would raise a flag.
+#define MAC_EXACT(shape, expression)                                              \
   case shape: {                                                                   \
     MAC_ARRAYS                                                                    \
     _Pragma("GCC ivdep") for (std::size_t k = 0; k < n; ++k) out[k] = expression; \
     break;                                                                        \
   }
-// one number and an array
-#define MAC_EACH_WITH(shape, number, expression)                                  \
-  case shape: {                                                                   \
-    MAC_ARRAYS                                                                    \
-    const double s = number;                                                      \
-    _Pragma("GCC ivdep") for (std::size_t k = 0; k < n; ++k) out[k] = expression; \
-    break;                                                                        \
-  }
-#define MAC_BINARY(op, symbol)                       \
-  case code_of(op, 0):                               \
-    MAC_OUT = MAC_A symbol MAC_B;                    \
-    break;                                           \
-    MAC_EACH(code_of(op, 3), a[k] symbol b[k])       \
-    MAC_EACH_WITH(code_of(op, 1), *b, a[k] symbol s) \
-    MAC_EACH_WITH(code_of(op, 2), *a, s symbol b[k])
 // the first operand a number or an array, the others arrays
-#define MAC_TERNARY(op, of)                        \
-  case code_of(op, 0):                             \
-    MAC_OUT = of(MAC_A, MAC_B, MAC_C);             \
-    break;                                         \
-    MAC_EACH(code_of(op, 7), of(a[k], b[k], c[k])) \
-    MAC_EACH_WITH(code_of(op, 6), *a, of(s, b[k], c[k]))
-#define MAC_MUL_ADD(x, y, z) x* y + z
-#define MAC_MUL_SUB(x, y, z) x* y - z
-#define MAC_SUB_MUL(x, y, z) z - x* y
+#define MAC_TERNARY(op, of)                                                   \
+  case code_of(op, 0):                                                        \
+    MAC_OUT = of(MAC_A, MAC_B, MAC_C);                                        \
+    break;                                                                    \
+    MAC_EACH(code_of(op, 7), 0, of(MAC_BLOCK(a), MAC_BLOCK(b), MAC_BLOCK(c))) \
+    MAC_EACH(code_of(op, 6), *a, of(s, MAC_BLOCK(b), MAC_BLOCK(c)))
+#define MAC_MUL_ADD(x, y, z) (x) * (y) + (z)
+#define MAC_MUL_SUB(x, y, z) (x) * (y) - (z)
+#define MAC_SUB_MUL(x, y, z) (z) - (x) * (y)
 
 MAC_VECTOR_CLONES
 void run_instructions(const Instruction* first, std::size_t count, double* work, double* output) {
@@ -92,14 +99,19 @@ void run_instructions(const Instruction* first, std::size_t count, double* work,
       MAC_BINARY(Op::add, +)
       MAC_BINARY(Op::sub, -)
       MAC_BINARY(Op::mul, *)
-      MAC_BINARY(Op::div, /)
-      MAC_TERNARY(Op::mul_add, MAC_MUL_ADD)
-      MAC_TERNARY(Op::mul_sub, MAC_MUL_SUB)
-      MAC_TERNARY(Op::sub_mul, MAC_SUB_MUL)
+      case code_of(Op::div, 0):
+        MAC_OUT = MAC_A / MAC_B;
+        break;
+        MAC_EXACT(code_of(Op::div, 3), a[k] / b[k])
+        MAC_EXACT(code_of(Op::div, 1), a[k] / *b)
+        MAC_EXACT(code_of(Op::div, 2), *a / b[k])
+        MAC_TERNARY(Op::mul_add, MAC_MUL_ADD)
+        MAC_TERNARY(Op::mul_sub, MAC_MUL_SUB)
+        MAC_TERNARY(Op::sub_mul, MAC_SUB_MUL)
       case code_of(Op::neg, 0):
         MAC_OUT = -MAC_A;
         break;
-        MAC_EACH(code_of(Op::neg, 1), -a[k])
+        MAC_EACH(code_of(Op::neg, 1), 0, -MAC_BLOCK(a))
       case code_of(Op::sin, 0):
         MAC_OUT = std::sin(MAC_A);
         break;

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <atomic>
 #include <cmath>
+#include <cstring>
 #include <map>
 
 namespace mac::equations {
@@ -75,18 +76,6 @@ void join_products(const Graph& graph, std::vector<Node>& order, const std::vect
   std::erase_if(order, [&](Node node) { return std::ranges::find(joined, node) != joined.end(); });
 }
 
-/// Few numbers are copied without a call, which a plain loop would become.
-inline void copy(const double* from, std::size_t n, double* to) {
-  if (n > 16) {
-    std::copy_n(from, n, to);
-    return;
-  }
-  for (std::size_t i = 0; i < n; ++i) {
-    to[i] = from[i];
-    asm volatile("" ::: "memory");
-  }
-}
-
 std::uint64_t next_id() {
   static std::atomic<std::uint64_t> last{0};
   return ++last;
@@ -120,11 +109,12 @@ std::vector<std::int32_t> runs_of(const std::vector<std::int32_t>& index) {
   return runs;
 }
 
-/// Blocks of a work space, taken and given back by their size.
-class Blocks {
+/// Places in a work space, taken and given back by their size: whole blocks for an array.
+class Places {
  public:
-  explicit Blocks(std::size_t begin) : end_(begin) {}
-  std::size_t take(std::size_t size) {
+  explicit Places(std::size_t begin) : end_(begin) {}
+  std::size_t take(std::size_t n) {
+    const std::size_t size = room(n);
     auto& spare = spare_[size];
     if (!spare.empty()) {
       const std::size_t at = spare.back();
@@ -134,10 +124,12 @@ class Blocks {
     end_ += size;
     return end_ - size;
   }
-  void give(std::size_t at, std::size_t size) { spare_[size].push_back(at); }
+  void give(std::size_t at, std::size_t n) { spare_[room(n)].push_back(at); }
   std::size_t end() const { return end_; }
 
  private:
+  static std::size_t room(std::size_t n) { return n == 1 ? 1 : (n + block - 1) / block * block; }
+
   std::size_t end_;
   std::map<std::size_t, std::vector<std::size_t>> spare_;
 };
@@ -185,6 +177,10 @@ Program::Program(const Graph& graph, const std::vector<Output>& outputs, std::si
     padded.at = work_size_;
     work_size_ += padded.before + padded.length + padded.after;
     rings_.push_back(padded);
+    const std::size_t ring = padded.at + padded.before, last = padded.begin + padded.length - padded.before;
+    append(inputs_, {padded.begin, ring, padded.length});
+    append(inputs_, {last, padded.at, padded.before});
+    append(inputs_, {padded.begin, ring + padded.length, padded.after});
   }
 
   // The instruction after which a node is no longer needed.
@@ -199,16 +195,25 @@ Program::Program(const Graph& graph, const std::vector<Output>& outputs, std::si
     ++output_count[output.node];
   }
 
-  // Long results that nobody else reads go to the output at once.
-  std::map<Node, std::size_t> direct;
+  // Arrays that nobody else reads go to the output at once, single numbers in its order, so that they are copied
+  // there together.
+  std::map<Node, std::size_t> direct, single;
+  std::map<std::size_t, Node> single_at;
   for (const Output& output : outputs) {
     const NodeData& result = data.at(output.node);
-    if (!keep && output_count[output.node] == 1 && read.count(output.node) == 0 && result.size > 1 &&
-        result.op != Op::input && result.op != Op::constant &&
-        static_cast<std::size_t>(result.size) == output.places.size() && is_contiguous(output.places))
-      direct[output.node] = static_cast<std::size_t>(output.places.front());
+    if (keep || result.op == Op::input || result.op == Op::constant ||
+        static_cast<std::size_t>(result.size) != output.places.size())
+      continue;
+    const auto first = static_cast<std::size_t>(output.places.front());
+    if (result.size == 1)
+      single_at[first] = output.node;
+    else if (output_count[output.node] == 1 && read.count(output.node) == 0 &&
+             output.places.size() % block == 0 && is_contiguous(output.places))
+      direct[output.node] = first;
   }
-  Blocks blocks(work_size_);
+  for (const auto& [at, node] : single_at)
+    if (single.try_emplace(node, work_size_).second) ++work_size_;
+  Places free(work_size_);
   for (std::size_t at = 0; at < order.size(); ++at) {
     const Node node = order[at];
     const NodeData& is = data[node];
@@ -239,13 +244,15 @@ Program::Program(const Graph& graph, const std::vector<Output>& outputs, std::si
         if (argument == none || earlier || last_use[argument] != at) continue;
         const Op op = data.at(argument).op;
         if (op == Op::input || op == Op::constant) continue;
-        blocks.give(places.at(argument), static_cast<std::size_t>(graph[argument].size));
+        free.give(places.at(argument), static_cast<std::size_t>(graph[argument].size));
       }
     };
     // Elementwise, the result may take the place of an argument.
     if (is_elementwise(is.op)) give_back();
     instruction.to_output = direct.contains(node);
-    instruction.out = instruction.to_output ? direct.at(node) : blocks.take(size);
+    instruction.out = instruction.to_output   ? direct.at(node)
+                      : single.contains(node) ? single.at(node)
+                                              : free.take(size);
     places[node] = instruction.out;
     if (!is_elementwise(is.op)) give_back();
     if (is.list >= 0) {
@@ -268,36 +275,49 @@ Program::Program(const Graph& graph, const std::vector<Output>& outputs, std::si
     instruction.code = code_of(instruction.op, instruction.arrays);
     instructions_.push_back(instruction);
   }
-  work_size_ = blocks.end();
+  work_size_ = free.end() + block - 1;
   for (const Output& output : outputs) {
     if (direct.contains(output.node)) continue;
-    copies_.push_back(
-        {places.at(output.node), data.at(output.node).size, output.places, is_contiguous(output.places)});
+    const Copy copy{places.at(output.node), data.at(output.node).size, output.places};
+    for (std::size_t i = 0; i < copy.places.size(); ++i)
+      append(outputs_, {copy.from + (copy.n == 1 ? 0 : i), static_cast<std::size_t>(copy.places[i]), 1});
+    copies_.push_back(copy);
+  }
+}
+
+void Program::append(std::vector<Run>& runs, const Run& run) {
+  if (run.n == 0) return;
+  if (!runs.empty() && runs.back().from + runs.back().n == run.from &&
+      runs.back().to + runs.back().n == run.to)
+    runs.back().n += run.n;
+  else
+    runs.push_back(run);
+}
+
+/// Few numbers are copied without a call, which a plain loop would become.
+void Program::copy(const std::vector<Run>& runs, const double* from, double* to) {
+  for (const Run& run : runs) {
+    const double* const source = from + run.from;
+    double* const target = to + run.to;
+    if (run.n > 32) {
+      std::copy_n(source, run.n, target);
+      continue;
+    }
+    std::size_t i = 0;
+    for (; i + 2 <= run.n; i += 2) {
+      std::memcpy(target + i, source + i, 2 * sizeof(double));
+      asm volatile("" ::: "memory");
+    }
+    if (i < run.n) target[i] = source[i];
   }
 }
 
 void Program::prepare(double* work) const { std::ranges::copy(constants_, work); }
 
-void Program::load(const double* input, double* work) const {
-  for (const Padded& ring : rings_) {
-    const double* const from = input + ring.begin;
-    double* const to = work + ring.at + ring.before;
-    copy(from, ring.length, to);
-    copy(from + ring.length - ring.before, ring.before, to - ring.before);
-    copy(from, ring.after, to + ring.length);
-  }
-}
-
 void Program::run(const double* input, double* output, double* work) const {
-  load(input, work);
+  copy(inputs_, input, work);
   run_instructions(instructions_.data(), instructions_.size(), work, output);
-  for (const Copy& is : copies_) {
-    const double* const from = work + is.from;
-    if (is.contiguous && is.n > 1)
-      copy(from, is.places.size(), output + is.places.front());
-    else
-      for (std::size_t i = 0; i < is.places.size(); ++i) output[is.places[i]] = from[is.n == 1 ? 0 : i];
-  }
+  copy(outputs_, work, output);
 }
 
 namespace {
@@ -417,7 +437,7 @@ void Program::execute_backwards(const Instruction& i, const double* work, double
 }
 
 void Program::add_gradient(const double* input, const double* adjoint, double* gradient, double* work) const {
-  load(input, work);
+  copy(inputs_, input, work);
   run_instructions(instructions_.data(), instructions_.size(), work, nullptr);
   double* const adjoints = work + work_size_;
   std::fill_n(adjoints, work_size_, 0.0);

@@ -3,6 +3,9 @@
 // An evaluation copies the inputs into a work space (each ring with as many neighbours on either side as
 // somebody reads, so that a shifted ring is a pointer), then runs the instructions one after the other, each a
 // loop over its array. The gradient runs them forwards, keeping everything, and backwards.
+//
+// Sums and products of arrays are taken `block` numbers at a time, the last ones together with what happens to
+// lie behind them: an array in the work space has room for that, and nobody reads what comes of it.
 #pragma once
 
 #include <cstddef>
@@ -36,6 +39,8 @@ constexpr std::uint32_t code_of(Op op, std::uint32_t arrays) {
 // How a gather says what it takes, in b; c has the repetitions or the number of runs.
 enum GatherMode : std::size_t { by_index = 0, repeated = 1, by_runs = 2 };
 
+inline constexpr std::size_t block = 4;
+
 /// Runs instructions one after the other (machine.cpp).
 void run_instructions(const Instruction* first, std::size_t count, double* work, double* output);
 
@@ -66,10 +71,15 @@ class Program {
     std::size_t from;
     std::int32_t n;  // 1: one number for all places
     std::vector<std::int32_t> places;
-    bool contiguous;
   };
 
-  void load(const double* input, double* work) const;
+  /// n numbers that lie together on either side.
+  struct Run {
+    std::size_t from, to, n;
+  };
+
+  static void append(std::vector<Run>& runs, const Run& run);
+  static void copy(const std::vector<Run>& runs, const double* from, double* to);
   void execute_backwards(const Instruction& i, const double* work, double* adjoints) const;
 
   std::uint64_t id_;
@@ -78,6 +88,7 @@ class Program {
   std::vector<Padded> rings_;
   std::vector<Instruction> instructions_;
   std::vector<Copy> copies_;
+  std::vector<Run> inputs_, outputs_;  // from the input to the rings; the copies
   std::size_t work_size_ = 0, input_size_ = 0, output_size_ = 0;
 };
 
