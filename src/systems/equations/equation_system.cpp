@@ -35,7 +35,7 @@ constexpr const char* means_key = "mean";  // among the constants that files kee
 double* known_scratch(const Program& program) {
   struct Room {
     std::uint64_t of = 0;
-    std::vector<double> numbers;
+    WorkSpace numbers;
   };
   constexpr std::size_t rooms = 4;  // a training goes to and fro between rates and their gradient
   thread_local Room room[rooms];
@@ -44,7 +44,7 @@ double* known_scratch(const Program& program) {
     if (known.of == program.id()) return known.numbers.data();
   Room& fresh = room[oldest++ % rooms];
   fresh.of = 0;
-  fresh.numbers.assign(2 * program.work_size(), 0.0);
+  fresh.numbers = WorkSpace(2 * program.work_size());
   program.prepare(fresh.numbers.data());
   fresh.of = program.id();
   return fresh.numbers.data();
@@ -79,7 +79,7 @@ class WithClosure {
  private:
   std::shared_ptr<const Program> program_;
   std::size_t resolved_size_;
-  std::vector<double> work_;
+  WorkSpace work_;
 };
 
 struct Quantity {

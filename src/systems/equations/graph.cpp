@@ -81,6 +81,7 @@ double apply(Op op, double a, double b, double c) {
     case Op::gather:
     case Op::merge:
     case Op::segments:
+    case Op::chain:
       break;
   }
   return std::nan("");

@@ -43,37 +43,36 @@ void other(const Instruction& i, const double* a, const double* b, const double*
 }  // namespace
 
 /// Neighbours in memory; may lie at any number, and where other doubles do.
-using Block =
-    double __attribute__((vector_size(block * sizeof(double)), aligned(alignof(double)), may_alias));
+using Half =
+    double __attribute__((vector_size(block / 2 * sizeof(double)), aligned(alignof(double)), may_alias));
 
 // Single numbers never go to the output directly; an array may.
 #define MAC_A work[i->a]
 #define MAC_B work[i->b]
-#define MAC_C work[i->c]
 #define MAC_OUT work[i->out]
 #define MAC_ARRAYS                                                                     \
   const double *const a = work + i->a, *const b = work + i->b, *const c = work + i->c; \
   double* const out = (i->to_output ? output : work) + i->out;                         \
   const std::size_t n = i->n;                                                          \
   static_cast<void>(a), static_cast<void>(b), static_cast<void>(c), static_cast<void>(n);
-#define MAC_BLOCK(array) (*reinterpret_cast<const Block*>((array) + k))
+#define MAC_HALF(array) (*reinterpret_cast<const Half*>((array) + k))
 // The result may take the place of an operand, never lies shifted against it. s: a number beside arrays
-#define MAC_EACH(shape, number, expression)                                                     \
-  case shape: {                                                                                 \
-    MAC_ARRAYS                                                                                  \
-    const double one = number;                                                                  \
-    const Block s = {one, one, one, one};                                                       \
-    static_cast<void>(s);                                                                       \
-    for (std::size_t k = 0; k < n; k += block) *reinterpret_cast<Block*>(out + k) = expression; \
-    break;                                                                                      \
+#define MAC_EACH(shape, number, expression)                                                        \
+  case shape: {                                                                                    \
+    MAC_ARRAYS                                                                                     \
+    const double one = number;                                                                     \
+    const Half s = {one, one, one, one};                                                           \
+    static_cast<void>(s);                                                                          \
+    for (std::size_t k = 0; k < n; k += block / 2) *reinterpret_cast<Half*>(out + k) = expression; \
+    break;                                                                                         \
   }
-#define MAC_BINARY(op, symbol)                                    \
-  case code_of(op, 0):                                            \
-    MAC_OUT = MAC_A symbol MAC_B;                                 \
-    break;                                                        \
-    MAC_EACH(code_of(op, 3), 0, MAC_BLOCK(a) symbol MAC_BLOCK(b)) \
-    MAC_EACH(code_of(op, 1), *b, MAC_BLOCK(a) symbol s)           \
-    MAC_EACH(code_of(op, 2), *a, s symbol MAC_BLOCK(b))
+#define MAC_BINARY(op, symbol)                                  \
+  case code_of(op, 0):                                          \
+    MAC_OUT = MAC_A symbol MAC_B;                               \
+    break;                                                      \
+    MAC_EACH(code_of(op, 3), 0, MAC_HALF(a) symbol MAC_HALF(b)) \
+    MAC_EACH(code_of(op, 1), *b, MAC_HALF(a) symbol s)          \
+    MAC_EACH(code_of(op, 2), *a, s symbol MAC_HALF(b))
 // Without what lies behind the arrays: a division by zero there would raise a flag.
 #define MAC_EXACT(shape, expression)                                              \
   case shape: {                                                                   \
@@ -82,23 +81,74 @@ using Block =
     break;                                                                        \
   }
 // the first operand a number or an array, the others arrays
-#define MAC_TERNARY(op, of)                                                   \
-  case code_of(op, 0):                                                        \
-    MAC_OUT = of(MAC_A, MAC_B, MAC_C);                                        \
-    break;                                                                    \
-    MAC_EACH(code_of(op, 7), 0, of(MAC_BLOCK(a), MAC_BLOCK(b), MAC_BLOCK(c))) \
-    MAC_EACH(code_of(op, 6), *a, of(s, MAC_BLOCK(b), MAC_BLOCK(c)))
+#define MAC_TERNARY(op, of)                                              \
+  MAC_EACH(code_of(op, 7), 0, of(MAC_HALF(a), MAC_HALF(b), MAC_HALF(c))) \
+  MAC_EACH(code_of(op, 6), *a, of(s, MAC_HALF(b), MAC_HALF(c)))
 #define MAC_MUL_ADD(x, y, z) (x) * (y) + (z)
 #define MAC_MUL_SUB(x, y, z) (x) * (y) - (z)
 #define MAC_SUB_MUL(x, y, z) (z) - (x) * (y)
+
+// The links of a chain of single numbers, and of arrays: x and y are the halves of a block.
+#define MAC_LINK(link, expression)        \
+  case code_of(link, false): {            \
+    const double b = work[l[1]];          \
+    static_cast<void>(b), x = expression; \
+    break;                                \
+  }
+#define MAC_HALVES(link, expression_x, expression_y)                               \
+  case code_of(link, false): {                                                     \
+    const Half bx = MAC_HALF(work + l[1]), by = MAC_HALF(work + l[1] + block / 2); \
+    static_cast<void>(bx), static_cast<void>(by);                                  \
+    x = expression_x, y = expression_y;                                            \
+    break;                                                                         \
+  }                                                                                \
+  case code_of(link, true): {                                                      \
+    const double one = work[l[1]];                                                 \
+    const Half bx = {one, one, one, one}, by = bx;                                 \
+    static_cast<void>(by);                                                         \
+    x = expression_x, y = expression_y;                                            \
+    break;                                                                         \
+  }
 
 MAC_VECTOR_CLONES
 void run_instructions(const Instruction* first, std::size_t count, double* work, double* output) {
   for (const Instruction *i = first, *const end = first + count; i != end; ++i) {
     switch (i->code) {
-      MAC_BINARY(Op::add, +)
-      MAC_BINARY(Op::sub, -)
-      MAC_BINARY(Op::mul, *)
+      case code_of(Op::chain, 0): {
+        double x = MAC_A;
+        for (const std::int32_t *l = i->list, *const last = l + 2 * i->b; l != last; l += 2) switch (l[0]) {
+            MAC_LINK(Link::add, x + b)
+            MAC_LINK(Link::sub, x - b)
+            MAC_LINK(Link::sub_from, b - x)
+            MAC_LINK(Link::mul, x * b)
+            MAC_LINK(Link::div, x / b)
+            MAC_LINK(Link::divide, b / x)
+            default:
+              x = -x;
+          }
+        MAC_OUT = x;
+        break;
+      }
+      case code_of(Op::chain, 1): {
+        MAC_ARRAYS
+        for (std::size_t k = 0; k < n; k += block) {
+          Half x = MAC_HALF(a), y = MAC_HALF(a + block / 2);
+          for (const std::int32_t *l = i->list, *const last = l + 2 * i->b; l != last; l += 2) switch (l[0]) {
+              MAC_HALVES(Link::add, x + bx, y + by)
+              MAC_HALVES(Link::sub, x - bx, y - by)
+              MAC_HALVES(Link::sub_from, bx - x, by - y)
+              MAC_HALVES(Link::mul, x * bx, y * by)
+              default:
+                x = -x, y = -y;
+            }
+          *reinterpret_cast<Half*>(out + k) = x;
+          *reinterpret_cast<Half*>(out + k + block / 2) = y;
+        }
+        break;
+      }
+        MAC_BINARY(Op::add, +)
+        MAC_BINARY(Op::sub, -)
+        MAC_BINARY(Op::mul, *)
       case code_of(Op::div, 0):
         MAC_OUT = MAC_A / MAC_B;
         break;
@@ -111,7 +161,7 @@ void run_instructions(const Instruction* first, std::size_t count, double* work,
       case code_of(Op::neg, 0):
         MAC_OUT = -MAC_A;
         break;
-        MAC_EACH(code_of(Op::neg, 1), 0, -MAC_BLOCK(a))
+        MAC_EACH(code_of(Op::neg, 1), 0, -MAC_HALF(a))
       case code_of(Op::sin, 0):
         MAC_OUT = std::sin(MAC_A);
         break;

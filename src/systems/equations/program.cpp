@@ -5,6 +5,7 @@
 #include <cmath>
 #include <cstring>
 #include <map>
+#include <optional>
 
 namespace mac::equations {
 
@@ -46,20 +47,84 @@ std::vector<Node> ordered(const Graph& graph, const std::vector<Output>& outputs
   return order;
 }
 
-/// a*b + c for products that nobody else needs.
-void join_products(const Graph& graph, std::vector<Node>& order, const std::vector<Output>& outputs,
-                   std::map<Node, NodeData>& data) {
+/// A node that is computed at the end of others which nobody else needs.
+struct Chain {
+  struct Step {
+    Link link;
+    Node operand;
+  };
+  Node start = none;
+  std::vector<Step> steps;
+};
+
+constexpr std::int32_t longest_chained =
+    64;  // longer arrays: what each operation costs on its own no longer counts
+
+std::map<Node, int> count_uses(const Graph& graph, const std::vector<Node>& order,
+                               const std::vector<Output>& outputs) {
   std::map<Node, int> uses;
   for (const Output& output : outputs) ++uses[output.node];
   for (const Node node : order)
     for (const Node argument : {graph[node].a, graph[node].b, graph[node].c})
       if (argument != none) ++uses[argument];
+  return uses;
+}
+
+/// x op b, or, turned, b op x
+std::optional<Link> link_of(Op op, bool turned) {
+  switch (op) {
+    case Op::add:
+      return Link::add;
+    case Op::mul:
+      return Link::mul;
+    case Op::sub:
+      return turned ? Link::sub_from : Link::sub;
+    case Op::div:
+      return turned ? Link::divide : Link::div;
+    case Op::neg:
+      return Link::neg;
+    default:
+      return std::nullopt;
+  }
+}
+
+std::map<Node, Chain> make_chains(const Graph& graph, std::vector<Node>& order,
+                                  const std::map<Node, int>& uses) {
+  std::map<Node, Chain> chains;
+  std::vector<bool> joined(graph.size());
+  for (const Node node : order) {
+    const NodeData& is = graph[node];
+    if (!link_of(is.op, false) || is.size > longest_chained) continue;
+    if (is.op == Op::div && is.size > 1) continue;  // what lies behind an array may be 0
+    const auto ends = [&](Node argument) {
+      return argument != none && graph[argument].size == is.size && uses.at(argument) == 1 &&
+             chains.contains(argument);
+    };
+    const bool turned = !ends(is.a) && (ends(is.b) || graph[is.a].size != is.size);
+    const Node before = turned ? is.b : is.a;
+    Chain chain{before, {}};
+    if (ends(before)) {
+      chain = std::move(chains.at(before));
+      chains.erase(before);
+      joined[static_cast<std::size_t>(before)] = true;
+    }
+    chain.steps.push_back({*link_of(is.op, turned), turned ? is.a : is.b});
+    chains.emplace(node, std::move(chain));
+  }
+  std::erase_if(chains, [](const auto& entry) { return entry.second.steps.size() < 2; });
+  std::erase_if(order, [&](Node node) { return joined[static_cast<std::size_t>(node)]; });
+  return chains;
+}
+
+/// a*b + c for products that nobody else needs.
+void join_products(const Graph& graph, std::vector<Node>& order, const std::map<Node, int>& uses,
+                   std::map<Node, NodeData>& data) {
   std::vector<Node> joined;
   for (const Node node : order) {
     NodeData& sum = data.at(node);
-    if (sum.op != Op::add && sum.op != Op::sub) continue;
+    if ((sum.op != Op::add && sum.op != Op::sub) || sum.size <= longest_chained) continue;
     const auto join = [&](Node product, Node other, Op op) {
-      if (data.at(product).op != Op::mul || uses[product] != 1 || data.at(product).size != sum.size ||
+      if (data.at(product).op != Op::mul || uses.at(product) != 1 || data.at(product).size != sum.size ||
           graph[other].size != sum.size)
         return false;
       NodeData factors = data.at(product);
@@ -143,13 +208,28 @@ Program::Program(const Graph& graph, const std::vector<Output>& outputs, std::si
   std::vector<Node> order = ordered(graph, outputs);
   std::map<Node, NodeData> data;
   for (const Node node : order) data[node] = graph[node];
-  if (!keep) join_products(graph, order, outputs, data);
+  std::map<Node, Chain> chains;
+  if (!keep) {
+    const std::map<Node, int> uses = count_uses(graph, order, outputs);
+    join_products(graph, order, uses, data);
+    chains = make_chains(graph, order, uses);
+  }
+  const auto arguments_of = [&](Node node) {
+    std::vector<Node> arguments{data[node].a, data[node].b, data[node].c};
+    if (const auto chain = chains.find(node); chain != chains.end()) {
+      arguments = {chain->second.start};
+      for (const Chain::Step& step : chain->second.steps) arguments.push_back(step.operand);
+    }
+    std::erase(arguments, none);
+    return arguments;
+  };
   std::map<Node, std::size_t> places;
   for (const Node node : order) {
     if (data[node].op != Op::constant) continue;
     places[node] = constants_.size();
     constants_.insert(constants_.end(), graph.values(node).begin(), graph.values(node).end());
   }
+  constants_.resize((constants_.size() + block - 1) / block * block);
   work_size_ = constants_.size();
 
   // Rings, with the neighbours that somebody reads.
@@ -186,8 +266,7 @@ Program::Program(const Graph& graph, const std::vector<Output>& outputs, std::si
   // The instruction after which a node is no longer needed.
   std::map<Node, std::size_t> last_use;
   for (std::size_t i = 0; i < order.size(); ++i)
-    for (const Node argument : {data[order[i]].a, data[order[i]].b, data[order[i]].c})
-      if (argument != none) last_use[argument] = i;
+    for (const Node argument : arguments_of(order[i])) last_use[argument] = i;
   const std::map<Node, std::size_t> read = last_use;
   std::map<Node, int> output_count;
   for (const Output& output : outputs) {
@@ -228,20 +307,29 @@ Program::Program(const Graph& graph, const std::vector<Output>& outputs, std::si
     Instruction instruction;
     instruction.op = is.op;
     instruction.n = size;
-    const Node arguments[] = {is.a, is.b, is.c};
-    std::size_t* const operands[] = {&instruction.a, &instruction.b, &instruction.c};
-    for (std::size_t i = 0; i < 3; ++i) {
-      if (arguments[i] == none) continue;
-      *operands[i] = places.at(arguments[i]);
-      if (graph[arguments[i]].size > 1)
-        instruction.arrays = static_cast<std::uint8_t>(instruction.arrays | 1U << i);
+    std::vector<Node> arguments = arguments_of(node);
+    const auto chain = chains.find(node);
+    if (chain != chains.end()) {
+      instruction.op = Op::chain;
+      instruction.a = places.at(chain->second.start);
+      instruction.arrays = size > 1 ? 1 : 0;
+      instruction.b = chain->second.steps.size();
+    } else {
+      const Node operands[] = {is.a, is.b, is.c};
+      std::size_t* const fields[] = {&instruction.a, &instruction.b, &instruction.c};
+      for (std::size_t i = 0; i < 3; ++i) {
+        if (operands[i] == none) continue;
+        *fields[i] = places.at(operands[i]);
+        if (graph[operands[i]].size > 1)
+          instruction.arrays = static_cast<std::uint8_t>(instruction.arrays | 1U << i);
+      }
     }
+    std::ranges::sort(arguments);
+    arguments.erase(std::ranges::unique(arguments).begin(), arguments.end());
     const auto give_back = [&] {
-      for (std::size_t i = 0; i < 3 && !keep; ++i) {
-        const Node argument = arguments[i];
-        bool earlier = false;  // among the arguments
-        for (std::size_t j = 0; j < i; ++j) earlier = earlier || arguments[j] == argument;
-        if (argument == none || earlier || last_use[argument] != at) continue;
+      if (keep) return;
+      for (const Node argument : arguments) {
+        if (last_use[argument] != at) continue;
         const Op op = data.at(argument).op;
         if (op == Op::input || op == Op::constant) continue;
         free.give(places.at(argument), static_cast<std::size_t>(graph[argument].size));
@@ -255,7 +343,16 @@ Program::Program(const Graph& graph, const std::vector<Output>& outputs, std::si
                                               : free.take(size);
     places[node] = instruction.out;
     if (!is_elementwise(is.op)) give_back();
-    if (is.list >= 0) {
+    if (chain != chains.end()) {
+      std::vector<std::int32_t> links;
+      for (const Chain::Step& step : chain->second.steps) {
+        const bool number = size > 1 && step.operand != none && graph[step.operand].size == 1;
+        links.push_back(code_of(step.link, number));
+        links.push_back(step.operand == none ? 0 : static_cast<std::int32_t>(places.at(step.operand)));
+      }
+      lists_.push_back(std::make_unique<const std::vector<std::int32_t>>(std::move(links)));
+      instruction.list = lists_.back()->data();
+    } else if (is.list >= 0) {
       std::vector<std::int32_t> list = graph.indices(node);
       if (is.op == Op::gather) {
         const std::int32_t each = repeats(list, graph[is.a].size);

@@ -31,23 +31,53 @@ struct Instruction {
   std::uint32_t code = 0;  // op and arrays in one number, for run_instructions
   std::size_t n = 0;
   std::size_t a = 0, b = 0, c = 0, out = 0;
-  const std::int32_t* list = nullptr;  // indices of a gather or merge, bounds of segments
+  const std::int32_t* list = nullptr;  // indices of a gather or merge, bounds of segments, links of a chain
 };
+/// What run_instructions does in place comes first, without gaps; the others are one case.
 constexpr std::uint32_t code_of(Op op, std::uint32_t arrays) {
-  return static_cast<std::uint32_t>(op) * 8 + arrays;
+  constexpr Op in_place[] = {Op::chain,    Op::add,     Op::sub,     Op::mul, Op::div,
+                             Op::mul_add,  Op::mul_sub, Op::sub_mul, Op::neg, Op::gather,
+                             Op::segments, Op::merge,   Op::sin,     Op::cos};
+  std::uint32_t rank = 0;
+  for (const Op known : in_place) {
+    if (known == op) return rank * 8 + arrays;
+    ++rank;
+  }
+  return rank * 8;
+}
+/// A chain takes its first operand through one link after the other, x + b, x - b, b - x, ..., with x in a register:
+/// what is written for few numbers takes longer than to compute them. A link is two numbers of the list, its kind
+/// (twice, and 1 more if b is a single number beside an array) and the place of b. Instruction::b counts the links.
+enum class Link : std::int32_t { add, sub, sub_from, mul, div, divide, neg };
+constexpr std::int32_t code_of(Link link, bool number) {
+  return 2 * static_cast<std::int32_t>(link) + (number ? 1 : 0);
 }
 // How a gather says what it takes, in b; c has the repetitions or the number of runs.
 enum GatherMode : std::size_t { by_index = 0, repeated = 1, by_runs = 2 };
 
-inline constexpr std::size_t block = 4;
+inline constexpr std::size_t block = 8;
 
 /// Runs instructions one after the other (machine.cpp).
 void run_instructions(const Instruction* first, std::size_t count, double* work, double* output);
 
+/// Zeros at the beginning of a cache line.
+class WorkSpace {
+ public:
+  WorkSpace() = default;
+  explicit WorkSpace(std::size_t n) : lines_((n + 7) / 8) {}
+  double* data() { return lines_.empty() ? nullptr : lines_.front().numbers; }
+
+ private:
+  struct alignas(64) Line {
+    double numbers[8] = {};
+  };
+  std::vector<Line> lines_;
+};
+
 class Program {
  public:
   /// `keep`: every node has its own place, as the gradient needs; otherwise places are used again, and
-  /// products are joined with sums.
+  /// operations whose results nobody else needs are joined.
   Program(const Graph& graph, const std::vector<Output>& outputs, std::size_t output_size, bool keep);
 
   std::uint64_t id() const { return id_; }  // of this program alone, in this process
