@@ -110,9 +110,32 @@ using Half =
     break;                                                                         \
   }
 
+// Few numbers are copied without a call, which a plain loop would become.
+#define MAC_COPY(source, target)                         \
+  {                                                      \
+    const double* const from = (source) + piece.from;    \
+    double* const to = (target) + piece.to;              \
+    const std::size_t n = piece.n;                       \
+    if (n > 32) {                                        \
+      std::copy_n(from, n, to);                          \
+      continue;                                          \
+    }                                                    \
+    std::size_t k = 0;                                   \
+    for (; k + block / 2 <= n; k += block / 2) {         \
+      *reinterpret_cast<Half*>(to + k) = MAC_HALF(from); \
+      asm volatile("" ::: "memory");                     \
+    }                                                    \
+    for (; k < n; ++k) {                                 \
+      to[k] = from[k];                                   \
+      asm volatile("" ::: "memory");                     \
+    }                                                    \
+  }
+
 MAC_VECTOR_CLONES
-void run_instructions(const Instruction* first, std::size_t count, double* work, double* output) {
-  for (const Instruction *i = first, *const end = first + count; i != end; ++i) {
+void run(const Tape& tape, const double* input, double* work, double* output) {
+  for (const Run& piece : tape.inputs) MAC_COPY(input, work)
+  for (const Instruction *i = tape.instructions.data(), *const end = i + tape.instructions.size(); i != end;
+       ++i) {
     switch (i->code) {
       case code_of(Op::chain, 0): {
         double x = MAC_A;
@@ -195,6 +218,7 @@ void run_instructions(const Instruction* first, std::size_t count, double* work,
       }
     }
   }
+  for (const Run& piece : tape.outputs) MAC_COPY(work, output)
 }
 
 }  // namespace mac::equations

@@ -2,10 +2,9 @@
 
 #include <algorithm>
 #include <atomic>
-#include <cmath>
-#include <cstring>
 #include <map>
-#include <optional>
+
+#include "systems/equations/join.hpp"
 
 namespace mac::equations {
 
@@ -47,100 +46,6 @@ std::vector<Node> ordered(const Graph& graph, const std::vector<Output>& outputs
   return order;
 }
 
-/// A node that is computed at the end of others which nobody else needs.
-struct Chain {
-  struct Step {
-    Link link;
-    Node operand;
-  };
-  Node start = none;
-  std::vector<Step> steps;
-};
-
-constexpr std::int32_t longest_chained =
-    64;  // longer arrays: what each operation costs on its own no longer counts
-
-std::map<Node, int> count_uses(const Graph& graph, const std::vector<Node>& order,
-                               const std::vector<Output>& outputs) {
-  std::map<Node, int> uses;
-  for (const Output& output : outputs) ++uses[output.node];
-  for (const Node node : order)
-    for (const Node argument : {graph[node].a, graph[node].b, graph[node].c})
-      if (argument != none) ++uses[argument];
-  return uses;
-}
-
-/// x op b, or, turned, b op x
-std::optional<Link> link_of(Op op, bool turned) {
-  switch (op) {
-    case Op::add:
-      return Link::add;
-    case Op::mul:
-      return Link::mul;
-    case Op::sub:
-      return turned ? Link::sub_from : Link::sub;
-    case Op::div:
-      return turned ? Link::divide : Link::div;
-    case Op::neg:
-      return Link::neg;
-    default:
-      return std::nullopt;
-  }
-}
-
-std::map<Node, Chain> make_chains(const Graph& graph, std::vector<Node>& order,
-                                  const std::map<Node, int>& uses) {
-  std::map<Node, Chain> chains;
-  std::vector<bool> joined(graph.size());
-  for (const Node node : order) {
-    const NodeData& is = graph[node];
-    if (!link_of(is.op, false) || is.size > longest_chained) continue;
-    if (is.op == Op::div && is.size > 1) continue;  // what lies behind an array may be 0
-    const auto ends = [&](Node argument) {
-      return argument != none && graph[argument].size == is.size && uses.at(argument) == 1 &&
-             chains.contains(argument);
-    };
-    const bool turned = !ends(is.a) && (ends(is.b) || graph[is.a].size != is.size);
-    const Node before = turned ? is.b : is.a;
-    Chain chain{before, {}};
-    if (ends(before)) {
-      chain = std::move(chains.at(before));
-      chains.erase(before);
-      joined[static_cast<std::size_t>(before)] = true;
-    }
-    chain.steps.push_back({*link_of(is.op, turned), turned ? is.a : is.b});
-    chains.emplace(node, std::move(chain));
-  }
-  std::erase_if(chains, [](const auto& entry) { return entry.second.steps.size() < 2; });
-  std::erase_if(order, [&](Node node) { return joined[static_cast<std::size_t>(node)]; });
-  return chains;
-}
-
-/// a*b + c for products that nobody else needs.
-void join_products(const Graph& graph, std::vector<Node>& order, const std::map<Node, int>& uses,
-                   std::map<Node, NodeData>& data) {
-  std::vector<Node> joined;
-  for (const Node node : order) {
-    NodeData& sum = data.at(node);
-    if ((sum.op != Op::add && sum.op != Op::sub) || sum.size <= longest_chained) continue;
-    const auto join = [&](Node product, Node other, Op op) {
-      if (data.at(product).op != Op::mul || uses.at(product) != 1 || data.at(product).size != sum.size ||
-          graph[other].size != sum.size)
-        return false;
-      NodeData factors = data.at(product);
-      if (graph[factors.b].size != sum.size) std::swap(factors.a, factors.b);
-      if (graph[factors.b].size != sum.size) return false;
-      sum = {op, factors.a, factors.b, other, sum.size, -1, -1};
-      joined.push_back(product);
-      return true;
-    };
-    const Node a = sum.a, b = sum.b;
-    if (join(b, a, sum.op == Op::add ? Op::mul_add : Op::sub_mul)) continue;
-    join(a, b, sum.op == Op::add ? Op::mul_add : Op::mul_sub);
-  }
-  std::erase_if(order, [&](Node node) { return std::ranges::find(joined, node) != joined.end(); });
-}
-
 std::uint64_t next_id() {
   static std::atomic<std::uint64_t> last{0};
   return ++last;
@@ -172,6 +77,15 @@ std::vector<std::int32_t> runs_of(const std::vector<std::int32_t>& index) {
       runs.insert(runs.end(), {index[i], 1});
   }
   return runs;
+}
+
+void append(std::vector<Run>& runs, const Run& run) {
+  if (run.n == 0) return;
+  if (!runs.empty() && runs.back().from + runs.back().n == run.from &&
+      runs.back().to + runs.back().n == run.to)
+    runs.back().n += run.n;
+  else
+    runs.push_back(run);
 }
 
 /// Places in a work space, taken and given back by their size: whole blocks for an array.
@@ -258,9 +172,9 @@ Program::Program(const Graph& graph, const std::vector<Output>& outputs, std::si
     work_size_ += padded.before + padded.length + padded.after;
     rings_.push_back(padded);
     const std::size_t ring = padded.at + padded.before, last = padded.begin + padded.length - padded.before;
-    append(inputs_, {padded.begin, ring, padded.length});
-    append(inputs_, {last, padded.at, padded.before});
-    append(inputs_, {padded.begin, ring + padded.length, padded.after});
+    append(tape_.inputs, {padded.begin, ring, padded.length});
+    append(tape_.inputs, {last, padded.at, padded.before});
+    append(tape_.inputs, {padded.begin, ring + padded.length, padded.after});
   }
 
   // The instruction after which a node is no longer needed.
@@ -370,184 +284,24 @@ Program::Program(const Graph& graph, const std::vector<Output>& outputs, std::si
       instruction.list = lists_.back()->data();
     }
     instruction.code = code_of(instruction.op, instruction.arrays);
-    instructions_.push_back(instruction);
+    tape_.instructions.push_back(instruction);
   }
   work_size_ = free.end() + block - 1;
   for (const Output& output : outputs) {
     if (direct.contains(output.node)) continue;
     const Copy copy{places.at(output.node), data.at(output.node).size, output.places};
     for (std::size_t i = 0; i < copy.places.size(); ++i)
-      append(outputs_, {copy.from + (copy.n == 1 ? 0 : i), static_cast<std::size_t>(copy.places[i]), 1});
+      if (!keep)
+        append(tape_.outputs,
+               {copy.from + (copy.n == 1 ? 0 : i), static_cast<std::size_t>(copy.places[i]), 1});
     copies_.push_back(copy);
-  }
-}
-
-void Program::append(std::vector<Run>& runs, const Run& run) {
-  if (run.n == 0) return;
-  if (!runs.empty() && runs.back().from + runs.back().n == run.from &&
-      runs.back().to + runs.back().n == run.to)
-    runs.back().n += run.n;
-  else
-    runs.push_back(run);
-}
-
-/// Few numbers are copied without a call, which a plain loop would become.
-void Program::copy(const std::vector<Run>& runs, const double* from, double* to) {
-  for (const Run& run : runs) {
-    const double* const source = from + run.from;
-    double* const target = to + run.to;
-    if (run.n > 32) {
-      std::copy_n(source, run.n, target);
-      continue;
-    }
-    std::size_t i = 0;
-    for (; i + 2 <= run.n; i += 2) {
-      std::memcpy(target + i, source + i, 2 * sizeof(double));
-      asm volatile("" ::: "memory");
-    }
-    if (i < run.n) target[i] = source[i];
   }
 }
 
 void Program::prepare(double* work) const { std::ranges::copy(constants_, work); }
 
 void Program::run(const double* input, double* output, double* work) const {
-  copy(inputs_, input, work);
-  run_instructions(instructions_.data(), instructions_.size(), work, output);
-  copy(outputs_, work, output);
-}
-
-namespace {
-
-struct Slopes {
-  double a = 0, b = 0, c = 0;
-};
-
-/// Partial derivatives of an operation with the value f. At a kink the side that the value is taken from
-/// counts; comparisons, signs and floors are flat.
-Slopes slopes(Op op, double a, double b, double f) {
-  switch (op) {
-    case Op::neg:
-      return {-1};
-    case Op::exp:
-      return {f};
-    case Op::log:
-      return {1 / a};
-    case Op::log10:
-      return {1 / (a * std::log(10.0))};
-    case Op::sqrt:
-      return {0.5 / f};
-    case Op::cbrt:
-      return {1 / (3 * f * f)};
-    case Op::sin:
-      return {std::cos(a)};
-    case Op::cos:
-      return {-std::sin(a)};
-    case Op::tan:
-      return {1 + f * f};
-    case Op::asin:
-      return {1 / std::sqrt(1 - a * a)};
-    case Op::acos:
-      return {-1 / std::sqrt(1 - a * a)};
-    case Op::atan:
-      return {1 / (1 + a * a)};
-    case Op::sinh:
-      return {std::cosh(a)};
-    case Op::cosh:
-      return {std::sinh(a)};
-    case Op::tanh:
-      return {1 - f * f};
-    case Op::abs:
-      return {a < 0 ? -1.0 : a > 0 ? 1.0 : 0.0};
-    case Op::add:
-      return {1, 1};
-    case Op::sub:
-      return {1, -1};
-    case Op::mul:
-      return {b, a};
-    case Op::div:
-      return {1 / b, -f / b};
-    case Op::pow:
-      // b may be a constant, and then a may be negative.
-      return {b == 0 ? 0 : b * std::pow(a, b - 1), a > 0 ? f * std::log(a) : 0};
-    case Op::atan2:
-      return {b / (a * a + b * b), -a / (a * a + b * b)};
-    case Op::min:
-      return b < a ? Slopes{0, 1} : Slopes{1, 0};
-    case Op::max:
-      return b > a ? Slopes{0, 1} : Slopes{1, 0};
-    case Op::select:
-      return a != 0 ? Slopes{0, 1, 0} : Slopes{0, 0, 1};
-    default:
-      return {};
-  }
-}
-
-}  // namespace
-
-void Program::execute_backwards(const Instruction& i, const double* work, double* adjoints) const {
-  // Null for constants.
-  const auto adjoint = [&](std::size_t place) {
-    return place >= constants_.size() ? adjoints + place : nullptr;
-  };
-  const double* const d_out = adjoint(i.out);
-  double* const d_a = adjoint(i.a);
-  const std::size_t n = i.n;
-  if (i.op == Op::gather) {
-    if (!d_a) return;
-    if (i.b == repeated) {
-      for (std::size_t k = 0; k < n; ++k) d_a[k / i.c] += d_out[k];
-    } else if (i.b == by_runs) {
-      const double* from = d_out;
-      for (std::size_t r = 0; r < 2 * i.c; r += 2)
-        for (std::int32_t k = 0; k < i.list[r + 1]; ++k) d_a[i.list[r] + k] += *from++;
-    } else {
-      for (std::size_t k = 0; k < n; ++k) d_a[i.list[k]] += d_out[k];
-    }
-    return;
-  }
-  if (i.op == Op::segments) {
-    for (std::size_t k = 0; d_a && k < n; ++k)
-      for (std::int32_t j = i.list[k]; j < i.list[k + 1]; ++j) d_a[j] += d_out[k];
-    return;
-  }
-  double* const d_b = adjoint(i.b);
-  if (i.op == Op::merge) {
-    for (std::size_t k = 0; k < n; ++k) {
-      if (i.list[k] >= 0 && d_a) d_a[i.list[k]] += d_out[k];
-      if (i.list[k] < 0 && d_b) d_b[-1 - i.list[k]] += d_out[k];
-    }
-    return;
-  }
-  double* const d_c = i.op == Op::select ? adjoint(i.c) : nullptr;
-  const bool two = i.op >= Op::add;
-  const double *a = work + i.a, *b = work + i.b, *f = work + i.out;
-  const std::size_t along_a = i.arrays & 1 ? 1 : 0, along_b = i.arrays & 2 ? 1 : 0,
-                    along_c = i.arrays & 4 ? 1 : 0;
-  for (std::size_t k = 0; k < n; ++k) {
-    if (d_out[k] == 0) continue;  // a slope may be infinite where nobody looks
-    const Slopes slope = slopes(i.op, a[k * along_a], b[k * along_b], f[k]);
-    if (d_a) d_a[k * along_a] += d_out[k] * slope.a;
-    if (two && d_b) d_b[k * along_b] += d_out[k] * slope.b;
-    if (d_c) d_c[k * along_c] += d_out[k] * slope.c;
-  }
-}
-
-void Program::add_gradient(const double* input, const double* adjoint, double* gradient, double* work) const {
-  copy(inputs_, input, work);
-  run_instructions(instructions_.data(), instructions_.size(), work, nullptr);
-  double* const adjoints = work + work_size_;
-  std::fill_n(adjoints, work_size_, 0.0);
-  for (const Copy& copy : copies_) {
-    double* const to = adjoints + copy.from;  // what falls on constants is never read
-    for (std::size_t i = 0; i < copy.places.size(); ++i) to[copy.n == 1 ? 0 : i] += adjoint[copy.places[i]];
-  }
-  for (std::size_t i = instructions_.size(); i-- > 0;) execute_backwards(instructions_[i], work, adjoints);
-  for (const Padded& ring : rings_) {
-    const double* const from = adjoints + ring.at;
-    for (std::size_t q = 0; q < ring.before + ring.length + ring.after; ++q)
-      gradient[ring.begin + (q + ring.length - ring.before) % ring.length] += from[q];
-  }
+  equations::run(tape_, input, work, output);
 }
 
 }  // namespace mac::equations

@@ -28,12 +28,12 @@ struct Instruction {
   Op op = Op::constant;
   std::uint8_t arrays = 0;  // which operands are arrays: bit 0 for a, 1 for b, 2 for c
   bool to_output = false;
-  std::uint32_t code = 0;  // op and arrays in one number, for run_instructions
+  std::uint32_t code = 0;  // op and arrays in one number, for run()
   std::size_t n = 0;
   std::size_t a = 0, b = 0, c = 0, out = 0;
   const std::int32_t* list = nullptr;  // indices of a gather or merge, bounds of segments, links of a chain
 };
-/// What run_instructions does in place comes first, without gaps; the others are one case.
+/// What run() does in place comes first, without gaps; the others are one case.
 constexpr std::uint32_t code_of(Op op, std::uint32_t arrays) {
   constexpr Op in_place[] = {Op::chain,    Op::add,     Op::sub,     Op::mul, Op::div,
                              Op::mul_add,  Op::mul_sub, Op::sub_mul, Op::neg, Op::gather,
@@ -57,8 +57,18 @@ enum GatherMode : std::size_t { by_index = 0, repeated = 1, by_runs = 2 };
 
 inline constexpr std::size_t block = 8;
 
-/// Runs instructions one after the other (machine.cpp).
-void run_instructions(const Instruction* first, std::size_t count, double* work, double* output);
+/// n numbers that lie together on either side.
+struct Run {
+  std::size_t from, to, n;
+};
+
+/// What an evaluation does: inputs to the work space, instructions, results to the output (machine.cpp).
+struct Tape {
+  std::vector<Run> inputs;
+  std::vector<Instruction> instructions;
+  std::vector<Run> outputs;
+};
+void run(const Tape& tape, const double* input, double* work, double* output);
 
 /// Zeros at the beginning of a cache line.
 class WorkSpace {
@@ -87,7 +97,7 @@ class Program {
 
   /// Fills in the constants of a work space of work_size() numbers (gradient: 2 work_size()), once.
   void prepare(double* work) const;
-  /// work is a prepared work space.
+  /// work is a prepared work space. Of a program that does not keep.
   void run(const double* input, double* output, double* work) const;
   /// gradient += (d output / d input)^T adjoint. Of a program that keeps.
   void add_gradient(const double* input, const double* adjoint, double* gradient, double* work) const;
@@ -103,22 +113,14 @@ class Program {
     std::vector<std::int32_t> places;
   };
 
-  /// n numbers that lie together on either side.
-  struct Run {
-    std::size_t from, to, n;
-  };
-
-  static void append(std::vector<Run>& runs, const Run& run);
-  static void copy(const std::vector<Run>& runs, const double* from, double* to);
   void execute_backwards(const Instruction& i, const double* work, double* adjoints) const;
 
   std::uint64_t id_;
   std::vector<double> constants_;                                        // the first of the work space
   std::vector<std::unique_ptr<const std::vector<std::int32_t>>> lists_;  // where instructions point to
   std::vector<Padded> rings_;
-  std::vector<Instruction> instructions_;
+  Tape tape_;
   std::vector<Copy> copies_;
-  std::vector<Run> inputs_, outputs_;  // from the input to the rings; the copies
   std::size_t work_size_ = 0, input_size_ = 0, output_size_ = 0;
 };
 
