@@ -207,6 +207,8 @@ std::optional<Node> Graph::simplified(Op op, Node a, Node b) {
     case Op::add:
       if (left == 0.0 && wide(b, a)) return b;
       if (right == 0.0 && wide(a, b)) return a;
+      if (of_a.op == Op::sub && of_a.b == b) return of_a.a;  // as below
+      if (of_b.op == Op::sub && of_b.b == a) return of_b.a;
       if (minus_a && minus_b) return minus(apply(Op::add, of_a.a, of_b.a));
       if (minus_a) return apply(Op::sub, b, of_a.a);
       if (minus_b) return apply(Op::sub, a, of_b.a);
