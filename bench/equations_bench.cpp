@@ -1,10 +1,12 @@
-// Right-hand sides from text beside the same in C++: a step of the full model, and the reduced rates and their
-// gradient, per evaluation.
+// Right-hand sides from text beside the same in C++ and in a plug-in in C: a step of the full model, and the reduced
+// rates and their gradient, per evaluation.
 #include <benchmark/benchmark.h>
 
 #include <mac/config.hpp>
 #include <mac/own_system.hpp>
 #include <string>
+
+#include "systems/plugin.hpp"
 
 namespace mac {
 namespace {
@@ -47,6 +49,7 @@ struct OwnLorenz96 {
 
 std::unique_ptr<System> make(const std::string& kind) {
   if (kind == "own") return std::make_unique<OwnSystem<OwnLorenz96>>("own", ConfigTable::parse("", "bench"));
+  if (kind == "lorenz96_plugin") load_plugin(MAC_BENCH_PLUGIN);
   if (kind.starts_with("text_"))
     return make_system(
         ConfigTable::read(std::string(MAC_EXPERIMENTS) + "/equations/" + kind.substr(5) + ".toml")
@@ -103,11 +106,12 @@ void gradient(benchmark::State& state, const std::string& kind, double dt) {
   }
 }
 
-#define MAC_COMPARE(what)                                           \
-  BENCHMARK_CAPTURE(what, lorenz96_built_in, "lorenz96", 0.005);    \
-  BENCHMARK_CAPTURE(what, lorenz96_own_system, "own", 0.005);       \
-  BENCHMARK_CAPTURE(what, lorenz96_text, "text_lorenz96", 0.005);   \
-  BENCHMARK_CAPTURE(what, power_grid_built_in, "power_grid", 5e-5); \
+#define MAC_COMPARE(what)                                             \
+  BENCHMARK_CAPTURE(what, lorenz96_built_in, "lorenz96", 0.005);      \
+  BENCHMARK_CAPTURE(what, lorenz96_own_system, "own", 0.005);         \
+  BENCHMARK_CAPTURE(what, lorenz96_plugin, "lorenz96_plugin", 0.005); \
+  BENCHMARK_CAPTURE(what, lorenz96_text, "text_lorenz96", 0.005);     \
+  BENCHMARK_CAPTURE(what, power_grid_built_in, "power_grid", 5e-5);   \
   BENCHMARK_CAPTURE(what, power_grid_text, "text_power_grid", 5e-5);
 MAC_COMPARE(step)
 MAC_COMPARE(full)

@@ -205,31 +205,40 @@ class CoupledStepper {
   // The memory, to save and restore beside y; a restored stepper goes on bit for bit.
   const State& state() const { return state_; }
   std::vector<std::byte> save() const {
-    if (!coupling_.at_closure_step())
-      throw Error(MAC_INVALID_ARGUMENT, "a stepper is saved where a closure step begins, not within one");
+    expect_closure_step("a stepper is saved");
     return state_.save();
   }
   void restore(std::span<const std::byte> saved) {
     state_.restore(saved);
     coupling_.resume(state_);
   }
-  void reset() { state_.reset(); }
+  void reset() {
+    state_.reset();
+    coupling_.resume(state_);
+  }
 
-  // The same of some columns, see State.
+  // The same of some columns, see State. All columns begin their closure steps together.
   std::vector<std::byte> save_columns(std::span<const std::size_t> columns) const {
+    expect_closure_step("columns are saved");
     return state_.save_columns(columns);
   }
   void restore_columns(std::span<const std::byte> saved, std::span<const std::size_t> from,
                        std::span<const std::size_t> to) {
+    expect_closure_step("columns are restored");
     state_.restore_columns(saved, from, to);
     coupling_.resume(state_);
   }
   void reset_columns(std::span<const std::size_t> columns) {
+    expect_closure_step("columns are reset");
     state_.reset_columns(columns);
     coupling_.resume(state_);
   }
 
  private:
+  void expect_closure_step(const std::string& what) const {
+    if (!coupling_.at_closure_step())
+      throw Error(MAC_INVALID_ARGUMENT, what + " where a closure step begins, not within one");
+  }
   void evaluate(double t, std::span<const double> y, std::span<double> dydt) {
     if constexpr (std::is_invocable_v<Rhs&, double, std::span<const double>, std::span<double>>)
       rhs_(t, y, dydt);

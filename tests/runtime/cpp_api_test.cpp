@@ -104,9 +104,26 @@ TEST_P(Coupled, TakesAHostStepThatDividesTheClosureStepAsSubstepsOfARollout) {
   std::vector<double> y = at(0);
   for (std::size_t n = 0; n + 1 < times; ++n) {
     stepping.step(y);
+    const std::size_t one[] = {1};
     EXPECT_THROW(stepping.save(), runtime::Error) << "within a closure step";
+    EXPECT_THROW(stepping.save_columns(one), runtime::Error);
+    EXPECT_THROW(stepping.reset_columns(one), runtime::Error);
     stepping.step(y);
     ASSERT_EQ(y, at(n + 1)) << "after closure step " << n;
+  }
+}
+
+TEST_P(Coupled, BeginsAnewWhenItIsResetWithinAClosureStep) {
+  auto stepping = stepper(trajectories, 0.005);
+  std::vector<double> y = at(0);
+  for (int n = 0; n < 3; ++n) stepping.step(y);  // one and a half closure steps
+  stepping.reset();
+  auto fresh = stepper(trajectories, 0.005);
+  std::vector<double> expected = y = at(4);
+  for (int n = 0; n < 5; ++n) {
+    stepping.step(y);
+    fresh.step(expected);
+    ASSERT_EQ(y, expected) << "after half step " << n;
   }
 }
 

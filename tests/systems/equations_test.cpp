@@ -108,6 +108,56 @@ TEST(Equations, HaveTheUsualMathematics) {
   EXPECT_DOUBLE_EQ(reduced_at(*with_rate("sum(i = 1..4, i*x) + pi + 0*q"), 2), 20 + std::acos(-1.0));
 }
 
+TEST(Equations, OfALatticeOfAnyLengthAreRoundedAsWritten) {
+  // Around 8 and 64, where the evaluation goes another way; every operation rounds once, in the text's order.
+  for (const std::size_t n : {3U, 5U, 8U, 11U, 16U, 63U, 64U, 65U, 70U}) {
+    const auto system =
+        test::make("kind = 'equations'\nparameters = { N = " + std::to_string(n) +
+                   ", F = 10 }\nresolved = ['X[k], k = 1..N, cyclic', 'a']\nhidden = ['q']\n"
+                   "equations = '''\n"
+                   "r[k] = (X[k] + 2)/(3 + a) - a*-X[k+1]\n"
+                   "dX[k] = -X[k-1]*(X[k-2] - X[k+1]) - X[k] + F + r[k]*r[k-1] - a*X[k]/7 - q\n"
+                   "da = -(X[1] - a)*X[2] - a/X[1] + 0.5*a*a - 1/(1 + a)\ndq = -q'''\n"
+                   "initial = { X = 1, a = 0.3, q = 0 }\nreduced = { q = 0 }\n");
+    std::vector<double> y(n + 1), rate(n + 1, 99);
+    RandomStream random(1, Purpose::train_data, n);
+    for (double& value : y) value = random.normal();
+    system->reduced_rhs(y.data(), rate.data());
+    const double a = y[n];
+    const auto x = [&](std::size_t k, int shift) {
+      return y[(k + n + static_cast<std::size_t>(shift + static_cast<int>(n))) % n];
+    };
+    const auto r = [&](std::size_t k, int shift) {
+      return (x(k, shift) + 2) / (3 + a) - a * -x(k, shift + 1);
+    };
+    for (std::size_t k = 0; k < n; ++k)
+      EXPECT_EQ(rate[k],
+                -x(k, -1) * (x(k, -2) - x(k, 1)) - x(k, 0) + 10 + r(k, 0) * r(k, -1) - a * x(k, 0) / 7)
+          << "X" << k + 1 << " of " << n;
+    EXPECT_EQ(rate[n], -(y[0] - a) * y[1] - a / y[0] + 0.5 * a * a - 1 / (1 + a)) << n;
+
+    const auto solver = system->make_solver(0.01);
+    std::vector<double> state = y, full(n + 2);
+    state.push_back(0.25);
+    solver->full_rhs(state, full);
+    for (std::size_t k = 0; k < n; ++k) EXPECT_EQ(full[k], rate[k] - 0.25) << "X" << k + 1 << " of " << n;
+    EXPECT_EQ(full[n], rate[n]);
+    EXPECT_EQ(full[n + 1], -0.25);
+  }
+}
+
+TEST(Equations, HaveClosuresWithoutCancellation) {
+  // The closure is a term of the rate, which is 1e16 times as large: a difference of rates would lose it.
+  for (const char* rate : {"x - 3*q", "-x - 3*q", "-3*q + x", "-x + -3*q", "-(3*q + x)"}) {
+    const auto system = with_rate(rate);
+    const auto solver = system->make_solver(0.01);
+    solver->start(std::vector<double>{1e17, 1});
+    double closure = 0;
+    solver->closure({&closure, 1});
+    EXPECT_EQ(closure, -3) << rate;
+  }
+}
+
 TEST(Equations, GoOnInTheNextLineInsideParenthesesAndAfterAnOperator) {
   EXPECT_DOUBLE_EQ(reduced_at(*with_rate("(x   # a comment\n + 1)*\n 2 + q"), 2), 6);
 }

@@ -10,6 +10,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cmath>
 #include <mac/config.hpp>
 #include <mac/error.hpp>
@@ -30,11 +31,11 @@ namespace {
 
 constexpr const char* means_key = "mean";  // among the constants that files keep
 
-/// This thread's work space for a program; evaluations do not nest.
-double* scratch(const Program& program) {
+/// This thread's work space for a program, among those it used last.
+double* known_scratch(const Program& program) {
   struct Room {
     std::uint64_t of = 0;
-    std::vector<double> numbers;
+    WorkSpace numbers;
   };
   constexpr std::size_t rooms = 4;  // a training goes to and fro between rates and their gradient
   thread_local Room room[rooms];
@@ -42,10 +43,24 @@ double* scratch(const Program& program) {
   for (Room& known : room)
     if (known.of == program.id()) return known.numbers.data();
   Room& fresh = room[oldest++ % rooms];
-  fresh.of = program.id();
-  fresh.numbers.assign(2 * program.work_size(), 0.0);
+  fresh.of = 0;
+  fresh.numbers = WorkSpace(2 * program.work_size());
   program.prepare(fresh.numbers.data());
+  fresh.of = program.id();
   return fresh.numbers.data();
+}
+
+/// This thread's work space for a program; evaluations do not nest.
+double* scratch(const Program& program) {
+  // The last one again without a search: an evaluation of few variables takes some ten nanoseconds.
+  thread_local constinit std::uint64_t last_id = 0;
+  thread_local constinit double* last = nullptr;
+  if (last_id != program.id()) {
+    last_id = 0;
+    last = known_scratch(program);
+    last_id = program.id();
+  }
+  return last;
 }
 
 /// R(z) and C, one behind the other.
@@ -64,7 +79,7 @@ class WithClosure {
  private:
   std::shared_ptr<const Program> program_;
   std::size_t resolved_size_;
-  std::vector<double> work_;
+  WorkSpace work_;
 };
 
 struct Quantity {
@@ -204,9 +219,11 @@ class EquationSystem final : public System {
     return hidden;
   }
   const Reduced& reduced_once() const {
+    if (const Reduced* const made = reduced_ready_.load(std::memory_order_acquire)) return *made;
     std::call_once(reduced_made_, [this] {
       reduced_ = std::make_unique<Reduced>(
           Reduced{reduced_program(*model_, means(), false), reduced_program(*model_, means(), true)});
+      reduced_ready_.store(reduced_.get(), std::memory_order_release);
     });
     return *reduced_;
   }
@@ -334,6 +351,8 @@ class EquationSystem final : public System {
   mutable std::once_flag means_made_, reduced_made_, full_made_;
   mutable std::vector<double> means_;
   mutable std::unique_ptr<Reduced> reduced_;
+  mutable std::atomic<const Reduced*> reduced_ready_ =
+      nullptr;  // call_once alone costs as much as a small model
   mutable std::shared_ptr<Program> full_;
 };
 

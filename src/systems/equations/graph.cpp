@@ -81,6 +81,7 @@ double apply(Op op, double a, double b, double c) {
     case Op::gather:
     case Op::merge:
     case Op::segments:
+    case Op::chain:
       break;
   }
   return std::nan("");
@@ -192,34 +193,62 @@ Node Graph::segments(Node a, const Indices& bounds) {
   return add({Op::segments, a, none, none, static_cast<std::int32_t>(n), place->second, -1});
 }
 
+// Signs move outwards, where the next sum takes them in: (-a)*b - c + d becomes d - (a*b + c), with the same
+// roundings (the sign of a zero may change).
 std::optional<Node> Graph::simplified(Op op, Node a, Node b) {
   const double no_number = std::nan("");  // equal to nothing
   const double left = number(a).value_or(no_number);
   const double right = b == none ? no_number : number(b).value_or(no_number);
   const auto wide = [&](Node node, Node other) { return (*this)[node].size >= (*this)[other].size; };
+  const NodeData of_a = (*this)[a], of_b = b == none ? NodeData() : (*this)[b];
+  const bool minus_a = of_a.op == Op::neg, minus_b = of_b.op == Op::neg;
+  const auto minus = [&](Node node) { return apply(Op::neg, node); };
   switch (op) {
     case Op::add:
       if (left == 0.0 && wide(b, a)) return b;
       if (right == 0.0 && wide(a, b)) return a;
+      if (of_a.op == Op::sub && of_a.b == b) return of_a.a;  // as below
+      if (of_b.op == Op::sub && of_b.b == a) return of_b.a;
+      if (minus_a && minus_b) return minus(apply(Op::add, of_a.a, of_b.a));
+      if (minus_a) return apply(Op::sub, b, of_a.a);
+      if (minus_b) return apply(Op::sub, a, of_b.a);
       break;
     case Op::sub:
       if (right == 0.0 && wide(a, b)) return a;
-      if (left == 0.0) return apply(Op::neg, b);
+      if (left == 0.0 && wide(b, a)) return minus(b);
       if (a == b) return constant(0);
       // What a sum has beyond one of its terms: the closure of most equations, without cancellation.
-      if ((*this)[a].op == Op::add && (*this)[a].a == b) return (*this)[a].b;
-      if ((*this)[a].op == Op::add && (*this)[a].b == b) return (*this)[a].a;
-      if ((*this)[a].op == Op::sub && (*this)[a].a == b) return apply(Op::neg, (*this)[a].b);
+      if (of_a.op == Op::add && of_a.a == b) return of_a.b;
+      if (of_a.op == Op::add && of_a.b == b) return of_a.a;
+      if (of_a.op == Op::sub && of_a.a == b) return minus(of_a.b);
+      if (of_b.op == Op::add && of_b.a == a) return minus(of_b.b);
+      if (of_b.op == Op::add && of_b.b == a) return minus(of_b.a);
+      if (of_b.op == Op::sub && of_b.a == a) return of_b.b;
+      if (minus_a && minus_b) return apply(Op::sub, of_b.a, of_a.a);
+      if (minus_a) return minus(apply(Op::add, of_a.a, b));
+      if (minus_b) return apply(Op::add, a, of_b.a);
       break;
     case Op::mul:
       if (left == 1.0) return b;
       if (right == 1.0) return a;
+      if (left == -1.0) return minus(b);
+      if (right == -1.0) return minus(a);
+      if (minus_a && minus_b) return apply(Op::mul, of_a.a, of_b.a);
+      if (minus_a)
+        return is_constant(b) ? apply(Op::mul, of_a.a, minus(b)) : minus(apply(Op::mul, of_a.a, b));
+      if (minus_b)
+        return is_constant(a) ? apply(Op::mul, minus(a), of_b.a) : minus(apply(Op::mul, a, of_b.a));
       break;
     case Op::div:
       if (right == 1.0) return a;
+      if (minus_a)
+        return is_constant(b) ? apply(Op::div, of_a.a, minus(b)) : minus(apply(Op::div, of_a.a, b));
       break;
     case Op::neg:
-      if ((*this)[a].op == Op::neg) return (*this)[a].a;
+      if (minus_a) return of_a.a;
+      if (of_a.op == Op::mul && is_constant(of_a.a)) return apply(Op::mul, minus(of_a.a), of_a.b);
+      if (of_a.op == Op::mul && is_constant(of_a.b)) return apply(Op::mul, of_a.a, minus(of_a.b));
+      if (of_a.op == Op::div && is_constant(of_a.b)) return apply(Op::div, of_a.a, minus(of_a.b));
       break;
     case Op::pow:
       if (right == 1.0) return a;

@@ -55,6 +55,7 @@ enum class Op : std::uint8_t {
   mul_add,
   mul_sub,
   sub_mul,
+  chain,  // several sums and products one after the other (program.hpp)
 };
 
 /// f of one number each; unused arguments are ignored.

@@ -2,8 +2,9 @@
 
 #include <algorithm>
 #include <atomic>
-#include <cmath>
 #include <map>
+
+#include "systems/equations/join.hpp"
 
 namespace mac::equations {
 
@@ -45,48 +46,6 @@ std::vector<Node> ordered(const Graph& graph, const std::vector<Output>& outputs
   return order;
 }
 
-/// a*b + c for products that nobody else needs.
-void join_products(const Graph& graph, std::vector<Node>& order, const std::vector<Output>& outputs,
-                   std::map<Node, NodeData>& data) {
-  std::map<Node, int> uses;
-  for (const Output& output : outputs) ++uses[output.node];
-  for (const Node node : order)
-    for (const Node argument : {graph[node].a, graph[node].b, graph[node].c})
-      if (argument != none) ++uses[argument];
-  std::vector<Node> joined;
-  for (const Node node : order) {
-    NodeData& sum = data.at(node);
-    if (sum.op != Op::add && sum.op != Op::sub) continue;
-    const auto join = [&](Node product, Node other, Op op) {
-      if (data.at(product).op != Op::mul || uses[product] != 1 || data.at(product).size != sum.size ||
-          graph[other].size != sum.size)
-        return false;
-      NodeData factors = data.at(product);
-      if (graph[factors.b].size != sum.size) std::swap(factors.a, factors.b);
-      if (graph[factors.b].size != sum.size) return false;
-      sum = {op, factors.a, factors.b, other, sum.size, -1, -1};
-      joined.push_back(product);
-      return true;
-    };
-    const Node a = sum.a, b = sum.b;
-    if (join(b, a, sum.op == Op::add ? Op::mul_add : Op::sub_mul)) continue;
-    join(a, b, sum.op == Op::add ? Op::mul_add : Op::mul_sub);
-  }
-  std::erase_if(order, [&](Node node) { return std::ranges::find(joined, node) != joined.end(); });
-}
-
-/// Few numbers are copied without a call, which a plain loop would become.
-inline void copy(const double* from, std::size_t n, double* to) {
-  if (n > 16) {
-    std::copy_n(from, n, to);
-    return;
-  }
-  for (std::size_t i = 0; i < n; ++i) {
-    to[i] = from[i];
-    asm volatile("" ::: "memory");
-  }
-}
-
 std::uint64_t next_id() {
   static std::atomic<std::uint64_t> last{0};
   return ++last;
@@ -120,11 +79,21 @@ std::vector<std::int32_t> runs_of(const std::vector<std::int32_t>& index) {
   return runs;
 }
 
-/// Blocks of a work space, taken and given back by their size.
-class Blocks {
+void append(std::vector<Run>& runs, const Run& run) {
+  if (run.n == 0) return;
+  if (!runs.empty() && runs.back().from + runs.back().n == run.from &&
+      runs.back().to + runs.back().n == run.to)
+    runs.back().n += run.n;
+  else
+    runs.push_back(run);
+}
+
+/// Places in a work space, taken and given back by their size: whole blocks for an array.
+class Places {
  public:
-  explicit Blocks(std::size_t begin) : end_(begin) {}
-  std::size_t take(std::size_t size) {
+  explicit Places(std::size_t begin) : end_(begin) {}
+  std::size_t take(std::size_t n) {
+    const std::size_t size = room(n);
     auto& spare = spare_[size];
     if (!spare.empty()) {
       const std::size_t at = spare.back();
@@ -134,10 +103,12 @@ class Blocks {
     end_ += size;
     return end_ - size;
   }
-  void give(std::size_t at, std::size_t size) { spare_[size].push_back(at); }
+  void give(std::size_t at, std::size_t n) { spare_[room(n)].push_back(at); }
   std::size_t end() const { return end_; }
 
  private:
+  static std::size_t room(std::size_t n) { return n == 1 ? 1 : (n + block - 1) / block * block; }
+
   std::size_t end_;
   std::map<std::size_t, std::vector<std::size_t>> spare_;
 };
@@ -151,13 +122,28 @@ Program::Program(const Graph& graph, const std::vector<Output>& outputs, std::si
   std::vector<Node> order = ordered(graph, outputs);
   std::map<Node, NodeData> data;
   for (const Node node : order) data[node] = graph[node];
-  if (!keep) join_products(graph, order, outputs, data);
+  std::map<Node, Chain> chains;
+  if (!keep) {
+    const std::map<Node, int> uses = count_uses(graph, order, outputs);
+    join_products(graph, order, uses, data);
+    chains = make_chains(graph, order, uses);
+  }
+  const auto arguments_of = [&](Node node) {
+    std::vector<Node> arguments{data[node].a, data[node].b, data[node].c};
+    if (const auto chain = chains.find(node); chain != chains.end()) {
+      arguments = {chain->second.start};
+      for (const Chain::Step& step : chain->second.steps) arguments.push_back(step.operand);
+    }
+    std::erase(arguments, none);
+    return arguments;
+  };
   std::map<Node, std::size_t> places;
   for (const Node node : order) {
     if (data[node].op != Op::constant) continue;
     places[node] = constants_.size();
     constants_.insert(constants_.end(), graph.values(node).begin(), graph.values(node).end());
   }
+  constants_.resize((constants_.size() + block - 1) / block * block);
   work_size_ = constants_.size();
 
   // Rings, with the neighbours that somebody reads.
@@ -185,13 +171,16 @@ Program::Program(const Graph& graph, const std::vector<Output>& outputs, std::si
     padded.at = work_size_;
     work_size_ += padded.before + padded.length + padded.after;
     rings_.push_back(padded);
+    const std::size_t ring = padded.at + padded.before, last = padded.begin + padded.length - padded.before;
+    append(tape_.inputs, {padded.begin, ring, padded.length});
+    append(tape_.inputs, {last, padded.at, padded.before});
+    append(tape_.inputs, {padded.begin, ring + padded.length, padded.after});
   }
 
   // The instruction after which a node is no longer needed.
   std::map<Node, std::size_t> last_use;
   for (std::size_t i = 0; i < order.size(); ++i)
-    for (const Node argument : {data[order[i]].a, data[order[i]].b, data[order[i]].c})
-      if (argument != none) last_use[argument] = i;
+    for (const Node argument : arguments_of(order[i])) last_use[argument] = i;
   const std::map<Node, std::size_t> read = last_use;
   std::map<Node, int> output_count;
   for (const Output& output : outputs) {
@@ -199,16 +188,25 @@ Program::Program(const Graph& graph, const std::vector<Output>& outputs, std::si
     ++output_count[output.node];
   }
 
-  // Long results that nobody else reads go to the output at once.
-  std::map<Node, std::size_t> direct;
+  // Arrays that nobody else reads go to the output at once, single numbers in its order, so that they are copied
+  // there together.
+  std::map<Node, std::size_t> direct, single;
+  std::map<std::size_t, Node> single_at;
   for (const Output& output : outputs) {
     const NodeData& result = data.at(output.node);
-    if (!keep && output_count[output.node] == 1 && read.count(output.node) == 0 && result.size > 1 &&
-        result.op != Op::input && result.op != Op::constant &&
-        static_cast<std::size_t>(result.size) == output.places.size() && is_contiguous(output.places))
-      direct[output.node] = static_cast<std::size_t>(output.places.front());
+    if (keep || result.op == Op::input || result.op == Op::constant ||
+        static_cast<std::size_t>(result.size) != output.places.size())
+      continue;
+    const auto first = static_cast<std::size_t>(output.places.front());
+    if (result.size == 1)
+      single_at[first] = output.node;
+    else if (output_count[output.node] == 1 && read.count(output.node) == 0 &&
+             output.places.size() % block == 0 && is_contiguous(output.places))
+      direct[output.node] = first;
   }
-  Blocks blocks(work_size_);
+  for (const auto& [at, node] : single_at)
+    if (single.try_emplace(node, work_size_).second) ++work_size_;
+  Places free(work_size_);
   for (std::size_t at = 0; at < order.size(); ++at) {
     const Node node = order[at];
     const NodeData& is = data[node];
@@ -223,32 +221,52 @@ Program::Program(const Graph& graph, const std::vector<Output>& outputs, std::si
     Instruction instruction;
     instruction.op = is.op;
     instruction.n = size;
-    const Node arguments[] = {is.a, is.b, is.c};
-    std::size_t* const operands[] = {&instruction.a, &instruction.b, &instruction.c};
-    for (std::size_t i = 0; i < 3; ++i) {
-      if (arguments[i] == none) continue;
-      *operands[i] = places.at(arguments[i]);
-      if (graph[arguments[i]].size > 1)
-        instruction.arrays = static_cast<std::uint8_t>(instruction.arrays | 1U << i);
+    std::vector<Node> arguments = arguments_of(node);
+    const auto chain = chains.find(node);
+    if (chain != chains.end()) {
+      instruction.op = Op::chain;
+      instruction.a = places.at(chain->second.start);
+      instruction.arrays = size > 1 ? 1 : 0;
+      instruction.b = chain->second.steps.size();
+    } else {
+      const Node operands[] = {is.a, is.b, is.c};
+      std::size_t* const fields[] = {&instruction.a, &instruction.b, &instruction.c};
+      for (std::size_t i = 0; i < 3; ++i) {
+        if (operands[i] == none) continue;
+        *fields[i] = places.at(operands[i]);
+        if (graph[operands[i]].size > 1)
+          instruction.arrays = static_cast<std::uint8_t>(instruction.arrays | 1U << i);
+      }
     }
+    std::ranges::sort(arguments);
+    arguments.erase(std::ranges::unique(arguments).begin(), arguments.end());
     const auto give_back = [&] {
-      for (std::size_t i = 0; i < 3 && !keep; ++i) {
-        const Node argument = arguments[i];
-        bool earlier = false;  // among the arguments
-        for (std::size_t j = 0; j < i; ++j) earlier = earlier || arguments[j] == argument;
-        if (argument == none || earlier || last_use[argument] != at) continue;
+      if (keep) return;
+      for (const Node argument : arguments) {
+        if (last_use[argument] != at) continue;
         const Op op = data.at(argument).op;
         if (op == Op::input || op == Op::constant) continue;
-        blocks.give(places.at(argument), static_cast<std::size_t>(graph[argument].size));
+        free.give(places.at(argument), static_cast<std::size_t>(graph[argument].size));
       }
     };
     // Elementwise, the result may take the place of an argument.
     if (is_elementwise(is.op)) give_back();
     instruction.to_output = direct.contains(node);
-    instruction.out = instruction.to_output ? direct.at(node) : blocks.take(size);
+    instruction.out = instruction.to_output   ? direct.at(node)
+                      : single.contains(node) ? single.at(node)
+                                              : free.take(size);
     places[node] = instruction.out;
     if (!is_elementwise(is.op)) give_back();
-    if (is.list >= 0) {
+    if (chain != chains.end()) {
+      std::vector<std::int32_t> links;
+      for (const Chain::Step& step : chain->second.steps) {
+        const bool number = size > 1 && step.operand != none && graph[step.operand].size == 1;
+        links.push_back(code_of(step.link, number));
+        links.push_back(step.operand == none ? 0 : static_cast<std::int32_t>(places.at(step.operand)));
+      }
+      lists_.push_back(std::make_unique<const std::vector<std::int32_t>>(std::move(links)));
+      instruction.list = lists_.back()->data();
+    } else if (is.list >= 0) {
       std::vector<std::int32_t> list = graph.indices(node);
       if (is.op == Op::gather) {
         const std::int32_t each = repeats(list, graph[is.a].size);
@@ -266,171 +284,24 @@ Program::Program(const Graph& graph, const std::vector<Output>& outputs, std::si
       instruction.list = lists_.back()->data();
     }
     instruction.code = code_of(instruction.op, instruction.arrays);
-    instructions_.push_back(instruction);
+    tape_.instructions.push_back(instruction);
   }
-  work_size_ = blocks.end();
+  work_size_ = free.end() + block - 1;
   for (const Output& output : outputs) {
     if (direct.contains(output.node)) continue;
-    copies_.push_back(
-        {places.at(output.node), data.at(output.node).size, output.places, is_contiguous(output.places)});
+    const Copy copy{places.at(output.node), data.at(output.node).size, output.places};
+    for (std::size_t i = 0; i < copy.places.size(); ++i)
+      if (!keep)
+        append(tape_.outputs,
+               {copy.from + (copy.n == 1 ? 0 : i), static_cast<std::size_t>(copy.places[i]), 1});
+    copies_.push_back(copy);
   }
 }
 
 void Program::prepare(double* work) const { std::ranges::copy(constants_, work); }
 
-void Program::load(const double* input, double* work) const {
-  for (const Padded& ring : rings_) {
-    const double* const from = input + ring.begin;
-    double* const to = work + ring.at + ring.before;
-    copy(from, ring.length, to);
-    copy(from + ring.length - ring.before, ring.before, to - ring.before);
-    copy(from, ring.after, to + ring.length);
-  }
-}
-
 void Program::run(const double* input, double* output, double* work) const {
-  load(input, work);
-  run_instructions(instructions_.data(), instructions_.size(), work, output);
-  for (const Copy& is : copies_) {
-    const double* const from = work + is.from;
-    if (is.contiguous && is.n > 1)
-      copy(from, is.places.size(), output + is.places.front());
-    else
-      for (std::size_t i = 0; i < is.places.size(); ++i) output[is.places[i]] = from[is.n == 1 ? 0 : i];
-  }
-}
-
-namespace {
-
-struct Slopes {
-  double a = 0, b = 0, c = 0;
-};
-
-/// Partial derivatives of an operation with the value f. At a kink the side that the value is taken from
-/// counts; comparisons, signs and floors are flat.
-Slopes slopes(Op op, double a, double b, double f) {
-  switch (op) {
-    case Op::neg:
-      return {-1};
-    case Op::exp:
-      return {f};
-    case Op::log:
-      return {1 / a};
-    case Op::log10:
-      return {1 / (a * std::log(10.0))};
-    case Op::sqrt:
-      return {0.5 / f};
-    case Op::cbrt:
-      return {1 / (3 * f * f)};
-    case Op::sin:
-      return {std::cos(a)};
-    case Op::cos:
-      return {-std::sin(a)};
-    case Op::tan:
-      return {1 + f * f};
-    case Op::asin:
-      return {1 / std::sqrt(1 - a * a)};
-    case Op::acos:
-      return {-1 / std::sqrt(1 - a * a)};
-    case Op::atan:
-      return {1 / (1 + a * a)};
-    case Op::sinh:
-      return {std::cosh(a)};
-    case Op::cosh:
-      return {std::sinh(a)};
-    case Op::tanh:
-      return {1 - f * f};
-    case Op::abs:
-      return {a < 0 ? -1.0 : a > 0 ? 1.0 : 0.0};
-    case Op::add:
-      return {1, 1};
-    case Op::sub:
-      return {1, -1};
-    case Op::mul:
-      return {b, a};
-    case Op::div:
-      return {1 / b, -f / b};
-    case Op::pow:
-      // b may be a constant, and then a may be negative.
-      return {b == 0 ? 0 : b * std::pow(a, b - 1), a > 0 ? f * std::log(a) : 0};
-    case Op::atan2:
-      return {b / (a * a + b * b), -a / (a * a + b * b)};
-    case Op::min:
-      return b < a ? Slopes{0, 1} : Slopes{1, 0};
-    case Op::max:
-      return b > a ? Slopes{0, 1} : Slopes{1, 0};
-    case Op::select:
-      return a != 0 ? Slopes{0, 1, 0} : Slopes{0, 0, 1};
-    default:
-      return {};
-  }
-}
-
-}  // namespace
-
-void Program::execute_backwards(const Instruction& i, const double* work, double* adjoints) const {
-  // Null for constants.
-  const auto adjoint = [&](std::size_t place) {
-    return place >= constants_.size() ? adjoints + place : nullptr;
-  };
-  const double* const d_out = adjoint(i.out);
-  double* const d_a = adjoint(i.a);
-  const std::size_t n = i.n;
-  if (i.op == Op::gather) {
-    if (!d_a) return;
-    if (i.b == repeated) {
-      for (std::size_t k = 0; k < n; ++k) d_a[k / i.c] += d_out[k];
-    } else if (i.b == by_runs) {
-      const double* from = d_out;
-      for (std::size_t r = 0; r < 2 * i.c; r += 2)
-        for (std::int32_t k = 0; k < i.list[r + 1]; ++k) d_a[i.list[r] + k] += *from++;
-    } else {
-      for (std::size_t k = 0; k < n; ++k) d_a[i.list[k]] += d_out[k];
-    }
-    return;
-  }
-  if (i.op == Op::segments) {
-    for (std::size_t k = 0; d_a && k < n; ++k)
-      for (std::int32_t j = i.list[k]; j < i.list[k + 1]; ++j) d_a[j] += d_out[k];
-    return;
-  }
-  double* const d_b = adjoint(i.b);
-  if (i.op == Op::merge) {
-    for (std::size_t k = 0; k < n; ++k) {
-      if (i.list[k] >= 0 && d_a) d_a[i.list[k]] += d_out[k];
-      if (i.list[k] < 0 && d_b) d_b[-1 - i.list[k]] += d_out[k];
-    }
-    return;
-  }
-  double* const d_c = i.op == Op::select ? adjoint(i.c) : nullptr;
-  const bool two = i.op >= Op::add;
-  const double *a = work + i.a, *b = work + i.b, *f = work + i.out;
-  const std::size_t along_a = i.arrays & 1 ? 1 : 0, along_b = i.arrays & 2 ? 1 : 0,
-                    along_c = i.arrays & 4 ? 1 : 0;
-  for (std::size_t k = 0; k < n; ++k) {
-    if (d_out[k] == 0) continue;  // a slope may be infinite where nobody looks
-    const Slopes slope = slopes(i.op, a[k * along_a], b[k * along_b], f[k]);
-    if (d_a) d_a[k * along_a] += d_out[k] * slope.a;
-    if (two && d_b) d_b[k * along_b] += d_out[k] * slope.b;
-    if (d_c) d_c[k * along_c] += d_out[k] * slope.c;
-  }
-}
-
-void Program::add_gradient(const double* input, const double* adjoint, double* gradient, double* work) const {
-  load(input, work);
-  run_instructions(instructions_.data(), instructions_.size(), work, nullptr);
-  double* const adjoints = work + work_size_;
-  std::fill_n(adjoints, work_size_, 0.0);
-  for (const Copy& copy : copies_) {
-    double* const to = adjoints + copy.from;  // what falls on constants is never read
-    for (std::size_t i = 0; i < copy.places.size(); ++i) to[copy.n == 1 ? 0 : i] += adjoint[copy.places[i]];
-  }
-  for (std::size_t i = instructions_.size(); i-- > 0;) execute_backwards(instructions_[i], work, adjoints);
-  for (const Padded& ring : rings_) {
-    const double* const from = adjoints + ring.at;
-    for (std::size_t q = 0; q < ring.before + ring.length + ring.after; ++q)
-      gradient[ring.begin + (q + ring.length - ring.before) % ring.length] += from[q];
-  }
+  equations::run(tape_, input, work, output);
 }
 
 }  // namespace mac::equations
