@@ -191,9 +191,11 @@ TEST(AutoRecipe, LearnsMeansOverAStepWhereTheExactClosureIsBetterHeldAsThem) {
 }
 
 TEST(AutoRecipe, TakesMoreStepsWhereThereIsMoreToLearnFrom) {
-  EXPECT_EQ(usual_steps(1), 4000u);
-  EXPECT_EQ(usual_steps(200), 10000u);
-  EXPECT_EQ(usual_steps(400), 16000u);
+  EXPECT_EQ(usual_steps(1, 100), 4000u);
+  EXPECT_EQ(usual_steps(200, 50), 10000u);
+  EXPECT_EQ(usual_steps(200, 100), 10000u);
+  EXPECT_EQ(usual_steps(200, 400), 5000u) << "a step sees more of long sequences";
+  EXPECT_EQ(usual_steps(400, 100), 16000u);
 }
 
 TEST(AutoRecipe, CutsLongTrajectoriesAndLetsRolloutsStartAnywhereInThem) {
