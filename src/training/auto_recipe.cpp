@@ -36,8 +36,6 @@ constexpr std::size_t alone_factor =
     4;  // rollouts alone learn from few steps, each of them dear: work of its trial ...
 constexpr double alone_margin = 1.5;  // ... and what they must be better by, after so much of it; ...
 constexpr double alone_decides = 3;   // ... by so much, nothing else is tried
-constexpr double usual_cost = 2.5;    // of all trainings together, in whole ones as planned, ...
-constexpr double longest_share = 2;   // ... and of the last one, which takes what the trials leave
 constexpr std::size_t longest_whole =
     1000;  // steps of a trajectory, up to which it is learned from as a whole; else ...
 constexpr std::size_t window_of_long = 200,
@@ -339,7 +337,7 @@ class AutoTraining {
         finalist = winner_of_heat();
         finalist.rollouts = rollouts;
       }
-      if (const std::size_t steps = whole_steps(finalist); steps > trial_steps())
+      if (const std::size_t steps = affordable_steps(finalist); steps > trial_steps())
         attempt(finalist, {steps, true}, true);
       if (search_.trials[best_trial(search_.trials)].steps < search_.trials.back().steps)
         if (const auto other = best_besides(search_.trials, finalist)) attempt(*other, {stage().steps, true});
@@ -361,25 +359,20 @@ class AutoTraining {
   void train_longer() {
     if (options_.budget <= 0 || !search_.judged || !search_.trials[search_.chosen].in_full) return;
     for (std::size_t last = search_.chosen;; last = search_.chosen) {
-      const Trial best_trial = search_.trials[last];
-      const Extent longer{2 * best_trial.steps, true};
-      if (!clock_->has_room_for(work(settled(best_trial.settings, longer)))) return;
-      attempt(best_trial.settings, longer);
+      const Trial so_far = search_.trials[last];
+      const Extent longer{2 * so_far.steps, true};
+      if (!clock_->has_room_for(work(settled(so_far.settings, longer)))) return;
+      attempt(so_far.settings, longer);
       search_.chosen = best_trial(search_.trials);
       if (search_.chosen == last) return;
     }
   }
 
-  /// Of a whole training: those that are planned, and what the trials leave of the usual cost; not more than the budget
-  /// has room for. Rollouts alone have had a good part of their steps in their trial.
-  std::size_t whole_steps(const TrialSettings& settings) {
-    const double planned = work(settled(settings, {stage().steps, true}));
-    double share = 1;
-    if (is_open(training(), "steps") && settings.rollouts != Rollouts::alone)
-      share = std::clamp(usual_cost - clock_->work() / planned, 1.0, longest_share);
-    const double affordable = clock_->share_with_room(share * planned);
-    if (share * affordable < 1) search_.cut_by_budget = true;
-    return static_cast<std::size_t>(share * affordable * static_cast<double>(stage().steps));
+  /// Of a whole training, as many as the budget has room for.
+  std::size_t affordable_steps(const TrialSettings& settings) {
+    const double share = clock_->share_with_room(work(settled(settings, {stage().steps, true})));
+    if (share < 1) search_.cut_by_budget = true;
+    return static_cast<std::size_t>(share * static_cast<double>(stage().steps));
   }
 
   /// Trains with the settings, unless they were tried before or the budget has no room for them.
