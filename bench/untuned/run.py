@@ -21,6 +21,7 @@ from typing import Any
 import numpy as np
 
 import mac
+from mac.data import split_arrays
 from problems import PROBLEMS, Problem
 
 LOST = 10.0
@@ -44,9 +45,12 @@ def roll_out(problem: Problem, closure: mac.Closure | None) -> np.ndarray:
         ).resolved
 
 
-def roll_out_exact(problem: Problem) -> np.ndarray:
-    """The true closure of the data, extrapolated over each step from its last two values."""
-    past, dt, c = history_steps(problem), problem.dt, problem.test_closure
+def roll_out_exact(problem: Problem, target: str) -> np.ndarray:
+    """The true closure of the data as a network with this target is coupled: along the line through its last two values, or
+    means over a step."""
+    past, dt = history_steps(problem), problem.dt
+    pivot = 0.5 if target == "mean" else 0.0  # where the line has the value
+    c = split_arrays("test", problem.test, problem.test_closure)["closure_mean"] if target == "mean" else problem.test_closure
     y = problem.test[:, past]
     saved = [y]
     with np.errstate(all="ignore"):
@@ -55,7 +59,7 @@ def roll_out_exact(problem: Problem) -> np.ndarray:
 
             def rate(state: np.ndarray, fraction: float) -> np.ndarray:
                 forced = problem.rhs(0.0, state).copy()
-                forced[:, problem.targets] += c[:, n] + fraction * slope
+                forced[:, problem.targets] += c[:, n] + (fraction - pivot) * slope
                 return forced
 
             k1 = rate(y, 0)
@@ -157,7 +161,7 @@ def main() -> None:
                 choices.append(f"{kind}: {chosen(closure)}")
                 if warning:
                     notes.append(f"{kind}: {warning}")
-            exact = roll_out_exact(problem)
+            exact = roll_out_exact(problem, closure.target)
             cells.append(f"{error(problem, exact, 1):.3g} / {error(problem, exact, 5):.3g}")
             print(f"| {problem.name} ({problem.seen}) | {' | '.join(cells)} | {' '.join(times)} | {'; '.join(choices)} |", flush=True)
             for note in notes:
