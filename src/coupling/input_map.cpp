@@ -58,30 +58,43 @@ const Lattice& lattice_named(const std::vector<Lattice>& lattices, const std::st
                    suggestion(name, names), fmt::join(names, ", "));
 }
 
+bool is_turned_by_translations(const System& system) {
+  return std::ranges::any_of(system.symmetries(), [](const Symmetry& symmetry) {
+    return symmetry.kind == Symmetry::Kind::fourier_translation;
+  });
+}
+
+/// A closure for each resolved variable, in their order.
+bool closes_all(const System& system) {
+  const auto targets = system.closure_targets();
+  bool in_order = targets.size() == system.resolved_size();
+  for (std::size_t j = 0; in_order && j < targets.size(); ++j) in_order = targets[j] == j;
+  return in_order;
+}
+
 /// Modes that a translation of the system turns, all of which its network reads and closes.
 std::size_t turned_modes(const NetworkInputs& inputs, const System& system) {
   if (inputs.is_local() || !inputs.state.empty())
     throw UsageError(
         "the frame \"initial\" turns all resolved variables: leave out local and the state of "
         "[models.inputs]");
-  const bool turns = std::ranges::any_of(system.symmetries(), [](const Symmetry& symmetry) {
-    return symmetry.kind == Symmetry::Kind::fourier_translation;
-  });
-  if (!turns)
+  if (!is_turned_by_translations(system))
     throw UsageError(
         "the system {} is no field whose Fourier modes a translation turns: expected frame = \"none\"",
         system.name());
   check_symmetries(system);
-  const auto targets = system.closure_targets();
-  bool in_order = targets.size() == system.resolved_size();
-  for (std::size_t j = 0; in_order && j < targets.size(); ++j) in_order = targets[j] == j;
-  if (!in_order)
+  if (!closes_all(system))
     throw UsageError("the frame \"initial\" needs a closure for each resolved variable of {}, in their order",
                      system.name());
   return system.fourier_modes();
 }
 
 }  // namespace
+
+bool has_frame(const NetworkInputs& inputs, const System& system) {
+  return !inputs.is_local() && inputs.state.empty() && is_turned_by_translations(system) &&
+         closes_all(system);
+}
 
 /// From names to numbers.
 class InputMap::Reader {

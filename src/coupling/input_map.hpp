@@ -15,6 +15,9 @@
 
 namespace mac {
 
+/// Whether a network with these inputs may see the modes of the system in the frame of the first state.
+bool has_frame(const NetworkInputs& inputs, const System& system);
+
 class InputMap {
  public:
   /// All resolved variables, in order.

@@ -248,6 +248,7 @@ NetworkPlan read_network(const ConfigTable& experiment, const ConfigTable& table
   shape.d_out = inputs.outputs();
   plan.training = read_plan(experiment, table, system, data);
   if (!kind_is_open) plan.training.given.insert("kind");
+  if (table.has("frame")) plan.training.given.insert("frame");
   if (kind_is_open && plan.training.recipe != "auto")
     table.fail("kind", fmt::format("is \"auto\", which only recipe = \"auto\" can decide; say {}",
                                    fmt::join(layer_kind_names(), ", ")));

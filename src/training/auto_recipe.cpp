@@ -18,7 +18,7 @@
 #include "training/fitted_equations.hpp"
 #include "training/normalise.hpp"
 #include "training/trainer.hpp"
-#include "training/trial.hpp"
+#include "training/trial_choice.hpp"
 #include "training/validation.hpp"
 
 namespace mac {
@@ -30,20 +30,20 @@ using Clock = std::chrono::steady_clock;
 
 constexpr std::size_t steps_share = 8;  // a trial takes the whole training's steps over this ...
 constexpr std::size_t least_steps = 300, most_steps = 600;  // ... but not fewer or more than these
-constexpr std::size_t heat_share = 4;  // a heat takes the whole training's steps over this
-constexpr std::size_t most_in_heat = 3;
+constexpr std::size_t heat_share = 4,
+                      longest_heat = 2000;  // a heat takes the whole training's steps over this
 constexpr std::size_t alone_factor =
     4;  // rollouts alone learn from few steps, each of them dear: work of its trial ...
-constexpr double alone_margin = 1.5;  // ... and what they must be better by, after so much of it
+constexpr double alone_margin = 1.5;  // ... and what they must be better by, after so much of it; ...
+constexpr double alone_decides = 3;   // ... by so much, nothing else is tried
 constexpr std::size_t longest_whole =
     1000;  // steps of a trajectory, up to which it is learned from as a whole; else ...
-constexpr std::size_t window_of_long = 250,
+constexpr std::size_t window_of_long = 200,
                       rollout_of_long = 500;  // ... times of a sequence, steps of a judged rollout
 constexpr std::size_t most_in_batch = 16000;  // times of all sequences of a batch
 constexpr std::size_t window_share = 4;       // the trial of a shorter window, where trajectories have ...
 constexpr std::size_t worth_windows = 200;    // ... so many times
-constexpr double close_second = 2;  // times the best trial's error, up to which another goes into the heat
-constexpr double as_good = 1.15;    // times the least error: no difference that a short trial can tell
+constexpr double as_good = 1.15;  // times another error: no difference that a short trial can tell
 constexpr double better_floor =
     3;  // factor by which another coupling of the exact closure must be better ...
 constexpr double low_floor = 1e-3;  // ... and the error of the usual one, below which it limits nobody
@@ -87,8 +87,12 @@ class AutoTraining {
                               work(with_settings(plan_, planned(), trial_steps(), times(), dt()));
       search_.none = error_without_closure();
       try_kinds();
-      try_noise();
-      try_others();
+      try_frame();
+      if (is_open(training(), "loss") && starts_anywhere(training())) try_rollouts_alone();
+      if (!rollouts_alone_win(search_.trials, alone_decides)) {
+        try_noise();
+        try_others();
+      }
       try_without_memory();
     }
     train_finalists();
@@ -136,8 +140,8 @@ class AutoTraining {
            first.batch * length > most_in_batch + first.batch)
       first.batch /= 2;
     if (is_open(training(), "steps"))
-      first.steps =
-          usual_steps(data_.split("train").trajectories() * std::max<std::size_t>(1, times() / length));
+      first.steps = usual_steps(
+          data_.split("train").trajectories() * std::max<std::size_t>(1, times() / length), length);
   }
 
   /// What is learned: the closure at a time, or its mean over the step that follows. The closure of the validation data
@@ -218,10 +222,11 @@ class AutoTraining {
     bool operator==(const Extent&) const = default;
   };
   Extent short_trial() const { return {trial_steps(), false}; }
-  Extent heat() const { return {stage().steps / heat_share, true}; }
+  Extent heat() const { return {std::min(stage().steps / heat_share, longest_heat), true}; }
 
   TrialSettings planned() const {
-    return {plan_.network->shape.kind, stage().noise, stage().max_lr, 0, Rollouts::none, 0};
+    return {plan_.network->shape.kind,  stage().noise, stage().max_lr, 0, Rollouts::none, 0,
+            plan_.network->inputs.frame};
   }
 
   /// Times of a sequence in the trial of shorter ones; 0: they are short enough. After a history a sequence may start
@@ -244,10 +249,19 @@ class AutoTraining {
     }
   }
 
+  /// Fourier modes as they are, or turned into the frame of the first state.
+  void try_frame() {
+    TrialSettings settings = front_runner(search_.trials);
+    settings.frame = Frame::initial;
+    if (is_open(training(), "frame") && options_.device == Device::cpu &&
+        has_frame(plan_.network->inputs, *experiment_.system))
+      attempt(settings, short_trial());
+  }
+
   /// From the planned noise to less and more, and further up where more helps by more than chance; else to none.
   void try_noise() {
     if (!is_open(training(), "noise")) return;
-    TrialSettings settings = search_.trials[best()].settings;
+    TrialSettings settings = front_runner(search_.trials);
     noise_trials_ = settings;
     const double middle = settings.noise;
     for (const double noise : {middle / noise_factor, middle * noise_factor}) {
@@ -267,7 +281,7 @@ class AutoTraining {
   /// Other kinds, learning rates, sizes, shorter sequences, a stage of rollouts: each from what did best so far.
   void try_others() {
     const auto vary = [&](const auto& values, const auto& change) {
-      const TrialSettings from = search_.trials[best()].settings;
+      const TrialSettings from = front_runner(search_.trials);
       for (const auto value : values) {
         TrialSettings settings = from;
         change(settings, value);
@@ -284,22 +298,23 @@ class AutoTraining {
   }
 
   void try_rollouts() {
-    TrialSettings settings = search_.trials[best()].settings;
+    TrialSettings settings = front_runner(search_.trials);
     settings.rollouts = Rollouts::then;
     attempt(settings, short_trial());
     settings.rollouts = Rollouts::then_whole;
     if (has_longer_rollouts(training(), times(), dt())) attempt(settings, short_trial());
-    TrialSettings alone = planned();
-    alone.kind = settings.kind;
-    alone.size = settings.size;
-    alone.noise = 0;
-    alone.rollouts = Rollouts::alone;
-    if (starts_anywhere(training())) attempt(alone, {alone_factor * trial_steps(), false});
+  }
+
+  void try_rollouts_alone() {
+    TrialSettings settings = front_runner(search_.trials);
+    settings.noise = 0;
+    settings.rollouts = Rollouts::alone;
+    attempt(settings, {alone_factor * trial_steps(), false});
   }
 
   /// What memory is worth: the best short trial again with a network that has none. It is never chosen.
   void try_without_memory() {
-    const Trial& with = search_.trials[best()];
+    const Trial& with = search_.trials[best_trial(search_.trials)];
     if (with.shape.kind == LayerKind::mlp || !std::isfinite(with.error)) return;
     if (options_.device == Device::cuda) return;  // which has no such network
     const ModelPlan plan = without_memory(settled(with.settings, {with.steps, with.in_full}));
@@ -316,101 +331,41 @@ class AutoTraining {
       return;
     }
     if (stage().steps > trial_steps()) {
-      TrialSettings finalist = search_.trials[best()].settings;
-      if (!rollouts_alone_are_best()) {
-        const Rollouts rollouts = useful_rollouts();
+      TrialSettings finalist = search_.trials[best_trial(search_.trials)].settings;
+      if (!rollouts_alone_win(search_.trials, alone_margin)) {
+        const Rollouts rollouts = useful_rollouts(search_.trials);
         finalist = winner_of_heat();
         finalist.rollouts = rollouts;
       }
       if (const std::size_t steps = affordable_steps(finalist); steps > trial_steps())
         attempt(finalist, {steps, true}, true);
-      if (search_.trials[best()].steps < search_.trials.back().steps)
-        if (const auto other = best_besides(finalist)) attempt(*other, {stage().steps, true});
+      if (search_.trials[best_trial(search_.trials)].steps < search_.trials.back().steps)
+        if (const auto other = best_besides(search_.trials, finalist)) attempt(*other, {stage().steps, true});
     }
-    search_.chosen = best();
+    search_.chosen = best_trial(search_.trials);
   }
 
-  /// The settings of the best trial that differ from these by more than rollouts, with their rollouts.
-  std::optional<TrialSettings> best_besides(const TrialSettings& settings) const {
-    const auto with_rollouts = [&](TrialSettings other) {
-      other.rollouts = settings.rollouts;
-      return other;
-    };
-    std::optional<Trial> found;
-    for (const Trial& trial : search_.trials)
-      if (with_rollouts(trial.settings) != settings && (!found || trial.error < found->error)) found = trial;
-    if (!found || !std::isfinite(found->error)) return std::nullopt;
-    return with_rollouts(found->settings);
-  }
-
-  bool rollouts_alone_are_best() const {
-    double alone = std::numeric_limits<double>::infinity(), others = alone;
-    for (const Trial& trial : search_.trials) {
-      double& least = trial.settings.rollouts == Rollouts::alone ? alone : others;
-      least = std::min(least, trial.error);
-    }
-    return alone_margin * alone < others;
-  }
-
-  /// What did best, the same with the least noise and with the planned learning rate (what noise and haste cost is seen only in
-  /// longer trainings), and the next best, each for a quarter of the steps on all of the data.
+  /// Of what is worth it, each for a quarter of the steps on all of the data.
   TrialSettings winner_of_heat() {
-    std::vector<Trial> ranked = search_.trials;
-    std::erase_if(ranked, [](const Trial& trial) { return trial.settings.rollouts == Rollouts::alone; });
-    std::ranges::stable_sort(ranked, {}, &Trial::error);
-    std::vector<TrialSettings> entrants;
-    const auto add = [&](TrialSettings entrant) {
-      entrant.rollouts = Rollouts::none;
-      if (entrants.size() < most_in_heat && std::ranges::find(entrants, entrant) == entrants.end())
-        entrants.push_back(entrant);
-    };
-    TrialSettings first = ranked[0].settings;
-    add(first);
-    add(with_least_noise(first));
-    if (first.max_lr > stage().max_lr) {
-      first.max_lr = stage().max_lr;
-      add(with_least_noise(first));
-    }
-    for (const Trial& trial : ranked)
-      if (trial.error <= close_second * ranked[0].error) add(trial.settings);
+    const std::vector<TrialSettings> entrants = heat_entrants(search_.trials, noise_trials_, stage().max_lr);
     if (entrants.size() == 1 || heat().steps <= trial_steps()) return entrants[0];
     const std::size_t before = search_.trials.size();
     for (const TrialSettings& entrant : entrants) attempt(entrant, heat());
-    if (search_.trials.size() == before) return entrants[0];  // the budget has no room for one
-    return std::ranges::min_element(search_.trials.begin() + static_cast<std::ptrdiff_t>(before),
-                                    search_.trials.end(), {}, &Trial::error)
-        ->settings;
+    const auto heats = std::span(search_.trials).subspan(before);
+    return heats.empty() ? entrants[0] : heats[best_trial(heats)].settings;  // empty: no room in the budget
   }
 
   /// What a budget leaves: the best again with twice the steps, as long as that makes it better.
   void train_longer() {
     if (options_.budget <= 0 || !search_.judged || !search_.trials[search_.chosen].in_full) return;
     for (std::size_t last = search_.chosen;; last = search_.chosen) {
-      const Trial best_trial = search_.trials[last];
-      const Extent longer{2 * best_trial.steps, true};
-      if (!clock_->has_room_for(work(settled(best_trial.settings, longer)))) return;
-      attempt(best_trial.settings, longer);
-      search_.chosen = best();
+      const Trial so_far = search_.trials[last];
+      const Extent longer{2 * so_far.steps, true};
+      if (!clock_->has_room_for(work(settled(so_far.settings, longer)))) return;
+      attempt(so_far.settings, longer);
+      search_.chosen = best_trial(search_.trials);
       if (search_.chosen == last) return;
     }
-  }
-
-  /// The settings with the least noise that did as well where noise was tried. What noise costs is seen only in a whole
-  /// training: a short trial's own errors are larger.
-  TrialSettings with_least_noise(TrialSettings settings) const {
-    const auto is_about_noise = [&](const Trial& trial) {
-      TrialSettings common = trial.settings;
-      common.noise = noise_trials_.noise;
-      return common == noise_trials_;
-    };
-    double error = 0, least = settings.noise;
-    for (const Trial& trial : search_.trials)
-      if (is_about_noise(trial) && trial.settings.noise == settings.noise) error = trial.error;
-    for (const Trial& trial : search_.trials)
-      if (is_about_noise(trial) && trial.error <= as_good * error)
-        least = std::min(least, trial.settings.noise);
-    settings.noise = least;
-    return settings;
   }
 
   /// Of a whole training, as many as the budget has room for.
@@ -418,25 +373,6 @@ class AutoTraining {
     const double share = clock_->share_with_room(work(settled(settings, {stage().steps, true})));
     if (share < 1) search_.cut_by_budget = true;
     return static_cast<std::size_t>(share * static_cast<double>(stage().steps));
-  }
-
-  /// Those whose trial is the best, and no worse than the one without any. They are the last stage, and the best weights of
-  /// all stages become the model: a trial in which they were in vain has the same error, and a whole training, whose own
-  /// errors are smaller, may still gain by them.
-  Rollouts useful_rollouts() const {
-    Rollouts useful = Rollouts::none;
-    double least = std::numeric_limits<double>::infinity();
-    for (const Trial& with : search_.trials)
-      for (const Trial& without : search_.trials) {
-        TrialSettings same = without.settings;
-        same.rollouts = with.settings.rollouts;
-        if (with.settings.rollouts != Rollouts::none && without.settings.rollouts == Rollouts::none &&
-            same == with.settings && with.error <= without.error && with.error < least) {
-          useful = with.settings.rollouts;
-          least = with.error;
-        }
-      }
-    return useful;
   }
 
   /// Trains with the settings, unless they were tried before or the budget has no room for them.
@@ -490,11 +426,6 @@ class AutoTraining {
     clock_->count(work(plan), seconds_since(begin));
     steps_ += plan.network->training.steps();
     return error;
-  }
-
-  std::size_t best() const {
-    return static_cast<std::size_t>(std::ranges::min_element(search_.trials, {}, &Trial::error) -
-                                    search_.trials.begin());
   }
 
   std::string trial_file(std::size_t i) const {

@@ -18,7 +18,8 @@ constexpr double rollout_lr = 0.075;
 // Nothing but rollouts: short ones of twice the batch, then those of a stage of rollouts, each for half of the work.
 constexpr std::size_t short_rollout = 50;
 constexpr double short_rollout_lr = 0.75, alone_lr = 0.25;
-constexpr std::size_t steps_a_sequence = 50, fewest_steps = 4000, most_steps = 16000;  // of a whole training
+constexpr std::size_t steps_a_sequence = 50, fewest_steps = 4000, most_steps = 16000,  // of a whole training,
+    short_sequence = 100;                      // where sequences have so many times
 constexpr std::size_t validations = 32;        // of a whole training, by rollouts, ...
 constexpr std::size_t validation_pause = 100;  // ... of a short one after so many steps: they take their time
 constexpr std::size_t shortest_half = 16;      // times that a trial learns from at least
@@ -103,6 +104,7 @@ ModelPlan with_settings(const ModelPlan& plan, const TrialSettings& settings, st
   const bool anywhere = starts_anywhere(training);
   network.shape = resized(of_kind(network.shape, settings.kind), settings.size);
   changed.kind = to_string(settings.kind);
+  network.inputs.frame = settings.frame;
   training.stages.resize(1);
   StagePlan& stage = training.stages.front();
   stage.noise = settings.noise;
@@ -164,8 +166,10 @@ bool has_longer_rollouts(const TrainingPlan& plan, std::size_t times, double dt)
   return !starts_anywhere(plan) && learned_times(plan, times, dt) > 2 * longest_rollout;
 }
 
-std::size_t usual_steps(std::size_t sequences) {
-  return std::clamp(steps_a_sequence * sequences, fewest_steps, most_steps);
+std::size_t usual_steps(std::size_t sequences, std::size_t times) {
+  const double length = std::sqrt(static_cast<double>(std::max(times, short_sequence)) / short_sequence);
+  const double steps = static_cast<double>(steps_a_sequence * sequences) / length;
+  return std::clamp(static_cast<std::size_t>(steps), fewest_steps, most_steps);
 }
 
 bool is_open(const TrainingPlan& plan, std::string_view setting) {
@@ -190,6 +194,7 @@ std::string to_string(const Trial& trial) {
   std::string text = fmt::format("{}, noise {:.2g}, max_lr {:.2g}, width {}", to_string(trial.shape.kind),
                                  trial.settings.noise, trial.settings.max_lr, trial.shape.d_model);
   if (trial.shape.d_state > 0) text += fmt::format(", state {}", trial.shape.d_state);
+  if (trial.settings.frame != Frame::none) text += ", in a frame";
   if (trial.settings.window > 0) text += fmt::format(", window {}", trial.settings.window);
   if (trial.settings.rollouts != Rollouts::none)
     text += fmt::format(", {}", to_string(trial.settings.rollouts));
@@ -216,6 +221,7 @@ nlohmann::json to_json(const Search& search) {
                       {"rollouts", trial.settings.rollouts != Rollouts::none},
                       {"rollouts_said", to_string(trial.settings.rollouts)},
                       {"window", trial.settings.window},
+                      {"frame", to_string(trial.settings.frame)},
                       {"steps", trial.steps},
                       {"in_full", trial.in_full},
                       {"error", std::isfinite(trial.error) ? nlohmann::json(trial.error) : nullptr}});

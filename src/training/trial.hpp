@@ -22,6 +22,7 @@ struct TrialSettings {
   int size = 0;  // -1: half the width, 0: as planned, 1: twice the width and memory
   Rollouts rollouts = Rollouts::none;
   std::size_t window = 0;  // times of a training sequence; 0: as planned
+  Frame frame = Frame::none;
   bool operator==(const TrialSettings&) const = default;
 };
 
@@ -53,11 +54,12 @@ bool starts_anywhere(const TrainingPlan& plan);
 /// Whether rollouts over all of the horizon are longer than those of Rollouts::then by a factor that counts.
 bool has_longer_rollouts(const TrainingPlan& plan, std::size_t times, double dt);
 
-/// Steps of a whole training that nobody gave: the more sequences there are to learn from, the more.
-std::size_t usual_steps(std::size_t sequences);
+/// Steps of a whole training that nobody gave: the more sequences of so many `times` there are to learn from, the more;
+/// fewer where they are long, for each step sees more then.
+std::size_t usual_steps(std::size_t sequences, std::size_t times);
 
 /// Whether the experiment leaves a setting open: "kind", "noise", "max_lr", "size", "loss", "window", "steps", "batch",
-/// "target".
+/// "target", "frame".
 bool is_open(const TrainingPlan& plan, std::string_view setting);
 
 /// As the tables say it.

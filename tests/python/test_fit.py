@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 import mac
+from mac.data import split_arrays
 from mac.study import seconds
 from mac.tendency import derivative, difference_closure, step_means
 
@@ -108,13 +109,45 @@ def test_fit_chooses_the_kind_unless_it_is_said(tmp_path):
     assert mac.fit(tmp_path / "f.safetensors", y, c, DT, recipe="fast", **sizes).kind == "mamba"
 
 
+def test_means_of_given_closures_are_of_fourth_order_where_four_are_known():
+    def means(c):
+        return split_arrays("train", c, c)["closure_mean"][0, :, 0]
+
+    def cubes(dt, times=9):
+        t = 0.3 + dt * np.arange(times)
+        return t[None, :, None] ** 3, np.diff(t**4) / (4 * dt)
+
+    c, exact = cubes(0.1)
+    np.testing.assert_allclose(means(c), exact, rtol=1e-13)  # rounding: a cubic is integrated exactly
+    np.testing.assert_allclose(means(c[:, :3]), (c[0, 1:3, 0] + c[0, :2, 0]) / 2)
+    c[0, 4] = np.nan
+    gapped = means(c)
+    np.testing.assert_array_equal(np.isnan(gapped), [n in (3, 4) for n in range(8)])
+    np.testing.assert_allclose(gapped[2], (c[0, 2, 0] + c[0, 3, 0]) / 2)  # its cubic would need the missing one
+    np.testing.assert_allclose(gapped[:2], exact[:2], rtol=1e-13)
+
+
+def test_fit_learns_means_where_they_couple_better_unless_the_target_is_said(tmp_path):
+    """A closure that oscillates fast beside the step: its straight line from the last two values is far off."""
+    t = DT * np.arange(61)
+    phase = np.random.default_rng(3).uniform(0, 2 * np.pi, (20, 1, 1))
+    y = np.cos(4 * t[None, :, None] + phase)
+    y = np.concatenate([y, np.sin(4 * t[None, :, None] + phase)], axis=2)
+    rhs = lambda t, y: -0.1 * y
+    chosen = mac.fit(tmp_path / "m.safetensors", y, dt=DT, rhs=rhs, **QUICK)
+    assert chosen.target == "mean"
+    assert "mean over a step" in json.loads(chosen.metadata("search"))["coupling"]
+    assert mac.fit(tmp_path / "i.safetensors", y, dt=DT, rhs=rhs, target="instant", **QUICK).target == "instant"
+    assert mac.fit(tmp_path / "f.safetensors", y, dt=DT, rhs=rhs, recipe="fast", **QUICK).target == "instant"
+
+
 def test_of_a_single_trajectory_the_last_part_is_for_validation(tmp_path):
     y, c = relaxing(1, times=80)
     mac.fit(tmp_path / "m.safetensors", y, c, DT, rhs=decay, validation=0.25, **QUICK)
     data = mac.read_data(tmp_path / "m.data.h5")
     np.testing.assert_array_equal(data["train"].resolved, y[:, :60])
     np.testing.assert_array_equal(data["validation"].resolved, y[:, 60:])
-    np.testing.assert_allclose(data["validation"].closure_mean, (c[:, 61:] + c[:, 60:-1]) / 2)
+    np.testing.assert_allclose(data["validation"].closure_mean[:, 0], (c[:, 60] + c[:, 61]) * 13 / 24 - (c[:, 59] + c[:, 62]) / 24)
     mac.fit(tmp_path / "past.safetensors", y, c, DT, rhs=decay, validation=0.25, history=1.0, **QUICK)
     np.testing.assert_array_equal(mac.read_data(tmp_path / "past.data.h5")["validation"].resolved, y[:, 50:])
 

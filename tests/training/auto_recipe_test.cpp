@@ -190,10 +190,33 @@ TEST(AutoRecipe, LearnsMeansOverAStepWhereTheExactClosureIsBetterHeldAsThem) {
   EXPECT_EQ(learned("target = 'instant'\n"), Target::instant) << "as the experiment says";
 }
 
+TEST(AutoRecipe, TriesAFrameWhereTranslationsTurnTheModesUnlessItIsSaid) {
+  const ScratchFolder folder;
+  const auto frames = [&](const std::string& said) {
+    std::string text = small_experiment("recipe = 'auto'\nmax_lr = 4e-3\n");
+    text.replace(text.find("kind ="), 0, said);
+    const Experiment experiment = Experiment::parse(text, "small.toml");
+    const TrainingResult result = train(experiment, experiment.models.at(0), DataFile::open(small_data()),
+                                        folder.file("m.safetensors"), {1, true, false});
+    std::set<std::string> tried;
+    const Json search = Json::parse(result.search);
+    for (const Json& trial : search.at("trials")) tried.insert(trial.at("frame").get<std::string>());
+    const Json& chosen = search.at("trials").at(search.at("chosen").get<std::size_t>());
+    EXPECT_EQ(to_string(load_model(folder.file("m.safetensors")).inputs.frame),
+              chosen.at("frame").get<std::string>());
+    return tried;
+  };
+  EXPECT_EQ(frames(""), (std::set<std::string>{"none", "initial"}));
+  EXPECT_EQ(frames("frame = 'none'\n"), (std::set<std::string>{"none"}));
+  EXPECT_EQ(frames("frame = 'initial'\n"), (std::set<std::string>{"initial"}));
+}
+
 TEST(AutoRecipe, TakesMoreStepsWhereThereIsMoreToLearnFrom) {
-  EXPECT_EQ(usual_steps(1), 4000u);
-  EXPECT_EQ(usual_steps(200), 10000u);
-  EXPECT_EQ(usual_steps(400), 16000u);
+  EXPECT_EQ(usual_steps(1, 100), 4000u);
+  EXPECT_EQ(usual_steps(200, 50), 10000u);
+  EXPECT_EQ(usual_steps(200, 100), 10000u);
+  EXPECT_EQ(usual_steps(200, 400), 5000u) << "a step sees more of long sequences";
+  EXPECT_EQ(usual_steps(400, 100), 16000u);
 }
 
 TEST(AutoRecipe, CutsLongTrajectoriesAndLetsRolloutsStartAnywhereInThem) {

@@ -150,7 +150,7 @@ def fit(
     validation: Split = 0.1,
     names: Optional[Sequence[str]] = None,
     targets: Optional[Sequence[Union[int, str]]] = None,
-    target: str = "instant",
+    target: Optional[str] = None,
     history: float = 0.0,
     recipe: Optional[str] = None,
     budget: Union[None, float, str] = None,
@@ -184,7 +184,7 @@ def fit(
     names       of the variables, or of a field; default y1, y2, ..., or u
     targets     the equations, by number or name, of the closure's components; default: all in order. Of fields: which
     target      "instant": the closure at a time; "mean": over the step that follows, so that the reduced RK4 step
-                lands on the next saved state exactly
+                lands on the next saved state exactly; default: with "auto" what couples better, else "instant"
     history     length of the true past that is read before the closure runs: for hidden variables that the
                 resolved ones do not show at first
     recipe      "auto" searches for the kind of the network, noise, learning rate and size, and judges by free
@@ -252,7 +252,9 @@ def fit(
     given = dict(training or {})
     if recipe is None:  # what says how to select or what to do one after the other is not for a search
         recipe = "fast" if {"select", "stages"} & set(given) else str(given.get("recipe", "auto"))
-    settings: dict[str, Any] = {"recipe": recipe, "augmentation": False, "seed": seed, "target": target}
+    settings: dict[str, Any] = {"recipe": recipe, "augmentation": False, "seed": seed}
+    if target is not None:
+        settings["target"] = target
     settings["normalisation"] = "mean_std" if _far_from_zero(train_arrays) else "max_abs"
     if target == "mean":
         settings["hold"] = "zero"  # held constant, the mean is what makes a step exact
@@ -293,10 +295,11 @@ def fit(
     data = Path(path).with_suffix(".data.h5")
     masked = set(splits) if train.unknown is not None else set()
     _mac.write_data(experiment._experiment, splits, str(data), masked)
-    if target == "mean" and train.closure is None:
+    if target != "instant" and train.closure is None:
         derivatives = (function, rhs_vjp, rhs_jvp)
         substeps = 1 if function is None else _mac.closure_substeps(experiment._experiment, str(data), *derivatives)
-        if check_landing(splits, step, reduced, target_list, substeps):
+        asked = target == "mean"
+        if (asked or substeps > 1) and check_landing(splits, step, reduced, target_list, substeps, asked):
             _mac.write_data(experiment._experiment, splits, str(data), masked)
     with np.errstate(all="ignore"):  # rollouts of a trial may leave the domain of rhs: that is counted, not shouted
         result = _mac.train(

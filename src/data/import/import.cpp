@@ -205,7 +205,7 @@ class Import {
         for (std::size_t r = 0; r < to - from; ++r)
           std::copy_n(rows.data() + r * width, d, states.data() + r * d);
         if (recordings_.has_closure())
-          given_closure(rows.data(), width, from, to, first, count, d, c, values, means);
+          given_closure(rows.data(), width, filled, from, to, first, count, d, c, values, means);
         else
           tendency.compute(states.data(), from, times, first, count, values.data(), means.data());
         if (plan_.gaps == Gaps::mask) mask(filled, from, to, first, count, c, values, means);
@@ -224,17 +224,25 @@ class Import {
     }
   }
 
-  /// As the files have it; the mean over a step is that of the straight line between its ends.
-  static void given_closure(const double* rows, std::size_t width, std::size_t from, std::size_t to,
-                            std::size_t first, std::size_t count, std::size_t d, std::size_t c,
-                            std::vector<double>& values, std::vector<double>& means) {
-    for (std::size_t i = 0; i < count; ++i)
+  /// As the files have it; the mean over a step is that of the cubic through four of them, or of the straight line where
+  /// there are not as many, or some are filled in.
+  static void given_closure(const double* rows, std::size_t width, const std::vector<char>& filled,
+                            std::size_t from, std::size_t to, std::size_t first, std::size_t count,
+                            std::size_t d, std::size_t c, std::vector<double>& values,
+                            std::vector<double>& means) {
+    for (std::size_t i = 0; i < count; ++i) {
+      const std::size_t row = first - from + i, known = to - from;
+      const bool has_next = row + 1 < known;
+      bool cubic = row >= 1 && row + 2 < known;
+      for (std::size_t k = 0; cubic && k < 4; ++k) cubic = !filled[row - 1 + k];
       for (std::size_t j = 0; j < c; ++j) {
-        const double here = rows[(first - from + i) * width + d + j];
-        const bool has_next = first + i + 1 < to;
-        values[i * c + j] = here;
-        means[i * c + j] = has_next ? (here + rows[(first - from + i + 1) * width + d + j]) / 2 : here;
+        const auto at = [&](std::size_t r) { return rows[r * width + d + j]; };
+        values[i * c + j] = at(row);
+        means[i * c + j] = cubic      ? (13 * (at(row) + at(row + 1)) - at(row - 1) - at(row + 2)) / 24
+                           : has_next ? (at(row) + at(row + 1)) / 2
+                                      : at(row);
       }
+    }
   }
 
   /// NaN where a filled row takes part: a closure that nobody knows.
