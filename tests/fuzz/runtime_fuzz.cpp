@@ -26,8 +26,8 @@ class Choices {
   }
   double number() {
     static constexpr double special[] = {
-        0.0,   -0.0,   1e300,  -1e300, 1e-310, std::numeric_limits<double>::quiet_NaN(),
-        -1e30, 1e-300, 1e38,   1e9,    0.5,    std::numeric_limits<double>::infinity()};
+        0.0,   -0.0,   1e300, -1e300, 1e-310, std::numeric_limits<double>::quiet_NaN(),
+        -1e30, 1e-300, 1e38,  1e9,    0.5,    std::numeric_limits<double>::infinity()};
     const std::uint8_t which = byte();
     return which < std::size(special) ? special[which] : (which - 128) / 32.0;
   }
@@ -59,7 +59,8 @@ class Choices {
 mac_model* model_number(std::size_t which) {
   static const std::vector<mac_model*> models = [] {
     std::vector<mac_model*> opened;
-    for (const char* name : {"mamba_metadata", "framed", "deviations", "noise", "ensemble", "local", "gru_bare"}) {
+    for (const char* name :
+         {"mamba_metadata", "framed", "deviations", "noise", "ensemble", "local", "gru_bare"}) {
       mac_model* model = nullptr;
       mac_error error;
       const std::string path = std::string(MAC_FUZZ_CORPUS "/") + name + ".safetensors";
@@ -140,12 +141,13 @@ class Host {
       }
       case 10: {
         if (tape_ && mac_tape_steps(tape_) > 2) std::abort();
-        mac_tape_step(tape_, states_[0], choices_.numbers(3 * inputs).data(), std::vector<double>(3 * outputs).data(),
-                      &error);
+        mac_tape_step(tape_, states_[0], choices_.numbers(3 * inputs).data(),
+                      std::vector<double>(3 * outputs).data(), &error);
         break;
       }
       case 11: {
-        std::vector<double> memory(3 * mac_state_memory_size(states_[0]), 0.5), out(3 * std::max(inputs, outputs));
+        std::vector<double> memory(3 * mac_state_memory_size(states_[0]), 0.5),
+            out(3 * std::max(inputs, outputs));
         const std::vector<double> in = choices_.numbers(3 * std::max(inputs, outputs));
         const std::size_t step = choices_.byte() % 4;
         if (choices_.byte() % 2 == 0)
@@ -162,7 +164,8 @@ class Host {
         couple();
         break;
       case 14: {
-        const std::vector<std::uint64_t> streams(columns, std::uint64_t{choices_.byte()} << choices_.byte() % 64);
+        const std::vector<std::uint64_t> streams(columns,
+                                                 std::uint64_t{choices_.byte()} << choices_.byte() % 64);
         mac_state_seed(state, choices_.byte(), choices_.maybe_null(streams.data()), &error);
         mac_state_set_noise(state, choices_.byte() % 2, &error);
         break;
@@ -214,8 +217,14 @@ class Host {
     const std::size_t inputs = mac_model_inputs(model_), outputs = mac_model_outputs(model_);
     const auto input_low = choices_.numbers(inputs), input_high = choices_.numbers(inputs),
                output_low = choices_.numbers(outputs), output_high = choices_.numbers(outputs);
-    mac_limits limits{choices_.byte() % 3, choices_.byte() % 5, choices_.number(), choices_.number(), nullptr,
-                      nullptr,             nullptr,             nullptr};
+    mac_limits limits{choices_.byte() % 3,
+                      choices_.byte() % 5,
+                      choices_.number(),
+                      choices_.number(),
+                      nullptr,
+                      nullptr,
+                      nullptr,
+                      nullptr};
     if (choices_.byte() % 2 == 0) {
       limits.input_low = choices_.maybe_null(input_low.data()), limits.input_high = input_high.data();
       limits.output_low = output_low.data(), limits.output_high = output_high.data();
@@ -226,7 +235,8 @@ class Host {
   void couple() {
     mac_error error;
     if (!coupler_)
-      mac_coupler_create(states_[1], choices_.number(), choices_.number(), choices_.byte() % 4, &coupler_, &error);
+      mac_coupler_create(states_[1], choices_.number(), choices_.number(), choices_.byte() % 4, &coupler_,
+                         &error);
     if (mac_coupler_closure_steps(coupler_) > 64) {  // which take the time they take
       mac_coupler_free(coupler_);
       coupler_ = nullptr;

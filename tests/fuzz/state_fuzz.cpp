@@ -22,8 +22,7 @@ const std::array<mac_state*, 3>& states() {
   static const std::array<mac_state*, 3> all = [] {
     std::array<mac_state*, 3> made = {};
     const char* const files[] = {MAC_FUZZ_CORPUS "/mamba_metadata.safetensors",
-                                 MAC_FUZZ_CORPUS "/framed.safetensors",
-                                 MAC_FUZZ_CORPUS "/noise.safetensors"};
+                                 MAC_FUZZ_CORPUS "/framed.safetensors", MAC_FUZZ_CORPUS "/noise.safetensors"};
     for (std::size_t i = 0; i < made.size(); ++i) {
       mac_model* model = nullptr;  // stays
       mac_error error;

@@ -193,7 +193,7 @@ def test_what_is_no_array_is_refused(closure, y):
 
 def test_what_a_conversion_would_lose_is_refused(closure, states):
     y = states[0, 0]
-    with pytest.raises(mac.UsageError, match="y holds complex numbers"):
+    with pytest.raises(mac.UsageError, match="y is an array of complex numbers"):
         closure.step(y + 1j)
     with pytest.raises(mac.UsageError, match="y is a masked array"):
         closure.sequence(np.ma.masked_array(states[0], mask=states[0] > 0))

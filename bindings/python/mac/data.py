@@ -11,6 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from . import _mac
 from ._mac import UsageError
+from .checks import numbers
 from .systems import AnyExperiment, Experiment, as_experiment
 
 
@@ -92,7 +93,7 @@ def split_arrays(
     name: str, resolved: ArrayLike, closure: ArrayLike, closure_mean: Optional[ArrayLike] = None
 ) -> dict[str, NDArray[np.float64]]:
     """Arrays of a split; without means, those of the straight lines between the saved closures."""
-    arrays = {"resolved": np.asarray(resolved, dtype=float), "closure": np.asarray(closure, dtype=float)}
+    arrays = {key: numbers(f"{key} of {name}", given) for key, given in [("resolved", resolved), ("closure", closure)]}
     for key, array in arrays.items():
         if array.ndim != 3:
             raise UsageError(f"{key} of {name} has shape {array.shape}, expected (trajectories, times, variables)")
@@ -103,7 +104,7 @@ def split_arrays(
         )
     if closure_mean is None:
         closure_mean = (arrays["closure"][:, 1:] + arrays["closure"][:, :-1]) / 2
-    arrays["closure_mean"] = np.asarray(closure_mean, dtype=float)
+    arrays["closure_mean"] = numbers(f"closure_mean of {name}", closure_mean)
     return arrays
 
 
@@ -153,7 +154,7 @@ def write_data(
         arrays[name] = split_arrays(name, given["resolved"], given["closure"], given.get("closure_mean"))
         _check_plan(study, name, arrays[name], given.get("time"))
         for key, names in [("parameters", study._experiment.parameters), ("forcing", study._experiment.forcing)]:
-            value = np.asarray(given.get(key, np.zeros(0)), dtype=float)
+            value = numbers(f"{key} of {name}", given.get(key, np.zeros(0)))
             shape = arrays[name]["resolved"].shape[: 1 if key == "parameters" else 2] + (len(names),)
             if value.size == 0 and not names:
                 continue

@@ -115,9 +115,13 @@ def _validation(split: Split, train: Recording, lattice: Optional[Lattice]) -> O
             raise UsageError(f"validation has {len(split)} arrays, expected (resolved, closure)")
         found = from_arrays("validation", split[0], split[1], None, lattice)
     elif not isinstance(split, Mapping) and np.ndim(split) == 0:
+        if not isinstance(split, (int, float, np.number)):
+            raise UsageError(f"validation is {split!r}, expected a share of the trajectories, or arrays")
         return None
     else:
         found = from_arrays("validation", split, None, None, lattice)
+    if found.resolved.shape[2] != train.resolved.shape[2]:
+        raise UsageError(f"validation has {found.resolved.shape[2]} variables, the training data {train.resolved.shape[2]}")
     if (found.closure is None) != (train.closure is None):
         raise UsageError(
             "validation is an array, expected (resolved, closure)"
@@ -205,6 +209,10 @@ def fit(
         if targets is None and lattice is None:
             targets = list(data_set.experiment.system.closure_targets)
     step = time_step(dt)
+    if not 0 <= history < float("inf"):
+        raise UsageError(f"history is {history!r}, expected a length of time")
+    if not str(path) or not Path(path).name:
+        raise UsageError(f"path is {str(path)!r}, expected the name of a file to write")
     function = _as_function(rhs)
     if data_set is None:
         train = from_arrays("train", resolved, closure, inputs, lattice)  # type: ignore[arg-type]

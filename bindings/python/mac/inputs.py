@@ -16,6 +16,8 @@ RunInputs = Mapping[str, Union[ArrayLike, Callable[[float], ArrayLike]]]
 
 
 def _numbers(name: str, value: Any) -> Floats:
+    if np.iscomplexobj(value):
+        raise UsageError(f"inputs: {name} holds complex numbers, expected real ones")
     try:
         array = np.asarray(value, dtype=float)
     except (TypeError, ValueError):

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ._mac import UsageError
+from .checks import numbers
 
 Floats = NDArray[np.float64]
 Function = Callable[[float, Floats], ArrayLike]
@@ -53,7 +54,7 @@ class Computed:
 def evaluate(rhs: Function, y: Floats) -> Floats:
     """rhs at all states of y (trajectories, times, variables), in one call, of a copy: it may write onto it."""
     columns = y.reshape(-1, y.shape[-1])
-    rate = np.asarray(rhs(0.0, columns.copy()), dtype=float)
+    rate = numbers("what the right-hand side gave", rhs(0.0, columns.copy()))
     if rate.shape != columns.shape:
         raise UsageError(f"the right-hand side gave the shape {rate.shape}, expected that of y, {columns.shape}")
     return rate.reshape(y.shape)
@@ -62,7 +63,7 @@ def evaluate(rhs: Function, y: Floats) -> Floats:
 def check_autonomous(rhs: Function, y: Floats, dt: float) -> None:
     """Trials start at any time of a trajectory, so the right-hand side must not depend on it."""
     states = np.ascontiguousarray(y[:, 0])
-    first, later = (np.array(rhs(time, states.copy()), dtype=float) for time in (0.0, 17.3 * dt + 1.7))
+    first, later = (numbers("what rhs gave", rhs(time, states.copy())) for time in (0.0, 17.3 * dt + 1.7))
     if first.shape == states.shape and not np.all(np.isfinite(first)):
         row = int(np.argwhere(~np.isfinite(first).all(axis=1))[0, 0])
         raise UsageError(f"rhs gave {first[row]}, not finite, at the state {states[row]}")
@@ -77,7 +78,7 @@ def check_derivative(key: str, derivative: Derivative, rhs: Function, y: Floats)
     size = np.max(np.abs(y), axis=(0, 1)) + 1e-300
     v, w = rng.normal(size=states.shape), rng.normal(size=states.shape)
     v, w = (v, w * size) if key == "rhs_vjp" else (v * size, w)
-    product = np.asarray(derivative(0.0, states.copy(), v.copy()), dtype=float)
+    product = numbers(f"what {key} gave", derivative(0.0, states.copy(), v.copy()))
     if product.shape != states.shape:
         raise UsageError(f"{key} gave the shape {product.shape}, expected that of y, {states.shape}")
     along = w if key == "rhs_vjp" else v

@@ -137,8 +137,8 @@ void Closure::restore(const py::buffer& saved) {
   const auto memory = as_bytes(text.substr(sizeof columns));
   const auto check_size = [&](const runtime::State& state) {
     if (memory.size() > state.saved_size())
-      throw UsageError("{}: the saved state has {} bytes, its {} columns take {}", name_, text.size(), columns,
-                       sizeof columns + state.saved_size());
+      throw UsageError("{}: the saved state has {} bytes, its {} columns take {}", name_, text.size(),
+                       columns, sizeof columns + state.saved_size());
   };
   within_step_ = false;
   if (state_ && state_->columns() == columns) {

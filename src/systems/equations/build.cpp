@@ -21,10 +21,10 @@ constexpr Function known_functions[] = {
     {"floor", Op::floor, 1}, {"atan2", Op::atan2, 2}, {"pow", Op::pow, 2},     {"min", Op::min, 0},
     {"max", Op::max, 0}};
 
-constexpr Function operators[] = {{"unary -", Op::neg, 1},  {"+", Op::add, 2},       {"-", Op::sub, 2},
-                                  {"*", Op::mul, 2},    {"/", Op::div, 2},       {"^", Op::pow, 2},
-                                  {"**", Op::pow, 2},   {"<", Op::less, 2},      {"<=", Op::less_equal, 2},
-                                  {"==", Op::equal, 2}, {"!=", Op::not_equal, 2}};
+constexpr Function operators[] = {{"unary -", Op::neg, 1}, {"+", Op::add, 2},       {"-", Op::sub, 2},
+                                  {"*", Op::mul, 2},       {"/", Op::div, 2},       {"^", Op::pow, 2},
+                                  {"**", Op::pow, 2},      {"<", Op::less, 2},      {"<=", Op::less_equal, 2},
+                                  {"==", Op::equal, 2},    {"!=", Op::not_equal, 2}};
 
 // Elements that the terms of all equations may have together: more is a slip in a range.
 constexpr std::size_t most_work = 20'000'000;
