@@ -57,19 +57,19 @@ class Choices {
 };
 
 mac_model* model_number(std::size_t which) {
-  static const std::vector<mac_model*> models = [] {
-    std::vector<mac_model*> opened;
+  static const auto* const models = [] {
+    auto* const opened = new std::vector<mac_model*>;  // stays
     for (const char* name :
          {"mamba_metadata", "framed", "deviations", "noise", "ensemble", "local", "gru_bare"}) {
       mac_model* model = nullptr;
       mac_error error;
       const std::string path = std::string(MAC_FUZZ_CORPUS "/") + name + ".safetensors";
       if (mac_model_open(path.c_str(), MAC_PRECISION_OF_FILE, &model, &error) != MAC_OK) std::abort();
-      opened.push_back(model);
+      opened->push_back(model);
     }
     return opened;
   }();
-  return models[which % models.size()];
+  return (*models)[which % models->size()];
 }
 
 class Host {

@@ -24,10 +24,11 @@ const std::array<mac_state*, 3>& states() {
     const char* const files[] = {MAC_FUZZ_CORPUS "/mamba_metadata.safetensors",
                                  MAC_FUZZ_CORPUS "/framed.safetensors", MAC_FUZZ_CORPUS "/noise.safetensors"};
     for (std::size_t i = 0; i < made.size(); ++i) {
-      mac_model* model = nullptr;  // stays
+      mac_model* model = nullptr;
       mac_error error;
       if (mac_model_open(files[i], MAC_FLOAT32, &model, &error) != MAC_OK) std::abort();
       if (mac_state_create(model, 2, &made[i], &error) != MAC_OK) std::abort();
+      mac_model_close(model);
     }
     return made;
   }();
