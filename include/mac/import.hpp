@@ -7,6 +7,7 @@
 
 #include <cstdint>
 #include <mac/config.hpp>
+#include <mac/experiment.hpp>
 #include <string>
 #include <vector>
 
@@ -52,8 +53,14 @@ void read_import_plan(const ConfigTable& table, ImportPlan& plan);
 std::vector<std::string> import_axis_roles();
 
 struct ImportReport {
+  struct Split {
+    std::string name;
+    std::size_t trajectories = 0, times = 0;
+  };
   std::vector<std::string> notes;     // what was done
   std::vector<std::string> warnings;  // what looks wrong
+  Experiment experiment;              // what the data file says it is
+  std::vector<Split> splits;
 };
 
 /// Writes the data file. Throws UsageError or Error, naming file, array and row, for what cannot be imported.

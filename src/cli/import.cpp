@@ -1,7 +1,6 @@
 // mac import: files of other programs -> data.h5
 #include <fmt/format.h>
 
-#include <mac/data.hpp>
 #include <mac/error.hpp>
 #include <mac/import.hpp>
 #include <memory>
@@ -95,21 +94,18 @@ std::string toml_value(const ImportKey& key, const std::string& text) {
 }
 
 /// A study that goes on with the data.
-std::string study_text(const DataFile& data) {
-  std::string text = data.experiment().config.text();
-  text +=
-      "\n[[models]]\nname = \"closure\"\nkind = \"mamba\"\n\n[training]\nrecipe = \"auto\"\nsteps = 4000\n";
-  return text;
+std::string study_text(const Experiment& experiment) {
+  return experiment.config.text() +
+         "\n[[models]]\nname = \"closure\"\nkind = \"mamba\"\n\n[training]\nrecipe = \"auto\"\nsteps = "
+         "4000\n";
 }
 
-void print_report(const ImportReport& report, const DataFile& data, const std::string& output) {
-  const System& system = *data.experiment().system;
+void print_report(const ImportReport& report, const std::string& output) {
+  const System& system = *report.experiment.system;
   show("{}: {}, closure of {}, step {:g}\n", output, fmt::join(system.resolved_names(), ", "),
-       fmt::join(system.closure_names(), ", "), data.experiment().data.closure_step());
-  for (const std::string& name : data.splits()) {
-    const DataSplit split = data.split(name);
-    show("  {:<10} {} trajectories of {} times\n", name, split.trajectories(), split.times());
-  }
+       fmt::join(system.closure_names(), ", "), report.experiment.data.closure_step());
+  for (const ImportReport::Split& split : report.splits)
+    show("  {:<10} {} trajectories of {} times\n", split.name, split.trajectories, split.times);
   for (const std::string& note : report.notes) show("{}\n", note);
 }
 
@@ -163,11 +159,10 @@ void add_import(CLI::App& program) {
         given += fmt::format("{} = {}\n", key.name, toml_value(key, options->values[key.name]));
     read_import_plan(ConfigTable::parse(given, "mac import"), plan);
     const ImportReport report = import_data(options->files, plan, options->output, options->common.quiet);
-    const DataFile data = DataFile::open(options->output);
-    if (!options->study.empty()) write_file_atomically(options->study, study_text(data));
+    if (!options->study.empty()) write_file_atomically(options->study, study_text(report.experiment));
     if (!options->common.json.empty())
       write_json(options->common.json, {{"notes", report.notes}, {"warnings", report.warnings}});
-    if (options->common.json != "-") print_report(report, data, options->output);
+    if (options->common.json != "-") print_report(report, options->output);
     for (const std::string& warning : report.warnings) say("warning: {}\n", warning);
   });
 }

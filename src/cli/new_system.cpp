@@ -82,6 +82,7 @@ std::vector<std::string> write_skeleton(const std::string& name, const SkeletonK
   const fs::path last = whole.has_filename() ? whole : whole.parent_path();
   const fs::path unfinished = last.string() + ".partial-" + process_tag();
   std::vector<std::string> names;
+  remove_left_over(last);
   try {
     make_folder(unfinished);
     for (const auto& [file, content] : files) {

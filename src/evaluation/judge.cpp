@@ -94,8 +94,10 @@ std::vector<Verdict> compare_rollout(const std::string& rollout, const DataFile&
 std::string memory_in_trials(const std::string& search) {
   const auto said = nlohmann::json::parse(search, nullptr, false);
   if (!said.is_object() || !said.contains("memoryless") || !said["memoryless"].is_object()) return {};
-  const auto &without = said["memoryless"]["error"], &with = said["memoryless"]["with_memory"];
+  const auto without = said["memoryless"].value("error", nlohmann::json()),
+             with = said["memoryless"].value("with_memory", nlohmann::json());
   if (without.is_null()) return "; without memory the network could not be trained";
+  if (!without.is_number() || !with.is_number()) return {};
   const double factor = without.get<double>() / with.get<double>();
   return fmt::format("; {:.3g} times {} in a short trial than without memory",
                      factor < 1 ? 1 / factor : factor, factor < 1 ? "worse" : "better");

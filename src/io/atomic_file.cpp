@@ -70,6 +70,7 @@ AtomicFile::AtomicFile(const fs::path& final_path)
   if (fs::is_directory(there)) throw UsageError("{}: is a folder, expected the name of a file", final_);
   if (fs::exists(there) && !fs::is_regular_file(there))
     throw UsageError("{}: is a device or a pipe, expected the name of a file", final_path.string());
+  remove_left_over(final_);
   const Descriptor file(temporary_, O_CREAT | O_WRONLY | O_TRUNC);
   if (!file.is_open()) throw Error("{}: cannot be written: {}", final_, reason());
 }
@@ -122,6 +123,15 @@ bool is_gone(std::string_view tag) {
 bool is_temporary(const fs::path& path) { return !tag_in(path).empty() || path.extension() == ".lock"; }
 
 bool is_left_over(const fs::path& path) { return is_gone(tag_in(path)); }
+
+void remove_left_over(const fs::path& of) {
+  std::error_code ignored;
+  const fs::path folder = of.parent_path();
+  const std::string begins = of.filename().string() + std::string(temporary_mark);
+  for (const auto& entry : fs::directory_iterator(folder.empty() ? "." : folder, ignored))
+    if (entry.path().filename().string().starts_with(begins) && is_left_over(entry.path()))
+      fs::remove_all(entry.path(), ignored);
+}
 
 void make_folder(const fs::path& path) {
   std::error_code failure;

@@ -41,6 +41,9 @@ bool is_temporary(const std::filesystem::path& path);
 /// Whether it is an unfinished file of a process that is gone.
 bool is_left_over(const std::filesystem::path& path);
 
+/// Removes what processes that are gone left of this file or folder.
+void remove_left_over(const std::filesystem::path& of);
+
 /// A folder for files to be written into, with those above it. Throws Error, naming it, if it cannot be made.
 void make_folder(const std::filesystem::path& path);
 

@@ -409,8 +409,9 @@ Handle File::create_object(const std::string& name, hid_t type, const std::vecto
     const auto block = to_hsize(chunk.empty() ? rows_of(dims) : chunk);
     H5Pset_chunk(properties.get(), static_cast<int>(block.size()), block.data());
     if (!chunk.empty()) {
-      H5Pset_shuffle(properties.get());
-      H5Pset_deflate(properties.get(), deflate_level);
+      // By H5Pset_shuffle and H5Pset_deflate they could be left out, and are where memory fails: other bytes, in silence.
+      H5Pset_filter(properties.get(), H5Z_FILTER_SHUFFLE, H5Z_FLAG_MANDATORY, 0, nullptr);
+      H5Pset_filter(properties.get(), H5Z_FILTER_DEFLATE, H5Z_FLAG_MANDATORY, 1, &deflate_level);
     }
     H5Pset_fletcher32(properties.get());
   }

@@ -133,6 +133,10 @@ class StateOf final : public RuntimeState {
   template <class U, class In, class Out>
   void advance(const In& y, const Out& closure) {
     const bool changed = guard_ || frames_.exist();
+    if (guard_ && !is_finite(y)) {  // a step that is refused is in no record
+      take<true>(y, nullptr);
+      refuse_input(y);
+    }
     if (!(changed ? take<true>(y, guard_.get()) : take<false>(y, nullptr))) refuse_input(y);
     const NetworkShape& shape = engine_.shape();
     if (noise_.channels() > 0) take_noise();
@@ -141,6 +145,15 @@ class StateOf final : public RuntimeState {
                    memory_.data() + run.first * engine_.state_size(), scratch_.get());
     remember_closures();
     if (!(changed ? give<U, true>(closure) : give<U, false>(closure))) report_closure(closure);
+  }
+
+  template <class In>
+  bool is_finite(const In& y) const {
+    for (const Run& run : runs_)
+      for (std::size_t j = run.first; j < run.first + run.count; ++j)
+        for (std::size_t i = 0; i < model_->model.input_size(); ++i)
+          if (!std::isfinite(y.column(j)[i])) return false;
+    return true;
   }
 
   /// The noise of the step that each active column is about to take.

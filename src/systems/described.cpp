@@ -98,7 +98,7 @@ void check_lattices(const SystemDescription& description, const std::string& fil
   for (const Lattice& lattice : description.lattices) {
     std::size_t sites = 1;
     for (const std::size_t extent : lattice.extents)  // no product that overflows is taken for a small one
-      sites = extent <= lattice.variables.size() ? sites * extent : 0;
+      sites = std::max(sites, extent) <= lattice.variables.size() ? sites * extent : 0;
     const bool sound = sites > 0 && !lattice.extents.empty() &&
                        lattice.edges.size() == lattice.extents.size() && sites == lattice.variables.size() &&
                        std::ranges::all_of(lattice.variables, [&](std::size_t variable) {

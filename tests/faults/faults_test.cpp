@@ -4,11 +4,9 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
-#include <algorithm>
 #include <filesystem>
 
 #include "cli/command_line.hpp"
-#include "io/hdf5.hpp"
 
 namespace mac {
 namespace {
@@ -25,9 +23,8 @@ struct Fault {
   friend void PrintTo(const Fault& fault, std::ostream* out) { *out << fault.call << ' ' << fault.how; }
 };
 
-/// What a failure leaves of the output: nothing; or it was whole before, and what came after it failed; or what had been
-/// made until then, each file whole.
-enum class Leaves { nothing, nothing_or_whole, what_was_made };
+/// What a failure leaves of the output: nothing; or what had been made until then, each file whole.
+enum class Leaves { nothing, what_was_made };
 
 struct Command {
   const char *name, *arguments, *output;  // in the folder out
@@ -55,8 +52,7 @@ constexpr Command commands[] = {
     {"statistics", "evaluate @/markov.h5 --statistics --json @/out/metrics.json", "out/metrics.json"},
     {"ensemble", "ensemble @/mac.safetensors @/mac2.safetensors -o @/out/both.safetensors",
      "out/both.safetensors"},
-    {"import", "import @/runs.csv --trajectory run --parameters nu -o @/out/data.h5 --quiet", "out/data.h5",
-     Leaves::nothing_or_whole},
+    {"import", "import @/runs.csv --trajectory run --parameters nu -o @/out/data.h5 --quiet", "out/data.h5"},
     {"new-system", "new-system mine --c -o @/out/mine", "out/mine/mine.c"},
     {"verify", "verify @/mac.safetensors @/data.h5 --json @/out/found.json", "out/found.json",
      Leaves::what_was_made},
@@ -101,19 +97,6 @@ class Faults : public CommandLine {
     return read_bytes(file(command.output));
   }
 
-  /// Whether an HDF5 file and the one of these bytes have the same data sets with the same numbers.
-  bool has_numbers_of(const std::string& output, const std::string& right) const {
-    if (!output.ends_with(".h5")) return false;
-    write_bytes(file("right.h5"), right);
-    const h5::File found = h5::File::open(file(output)), wanted = h5::File::open(file("right.h5"));
-    if (found.datasets() != wanted.datasets()) return false;
-    return std::ranges::all_of(found.datasets(), [&](const std::string& name) {
-      if (wanted.is_text(name)) return found.is_text(name) && found.read_text(name) == wanted.read_text(name);
-      return found.dataset(name).dims() == wanted.dataset(name).dims() &&
-             found.dataset(name).read_all() == wanted.dataset(name).read_all();
-    });
-  }
-
   /// The environment in which the n-th call goes wrong.
   std::string with(const Fault& fault, int n, const std::string& under) const {
     return fmt::format(
@@ -142,11 +125,7 @@ class Faults : public CommandLine {
     EXPECT_EQ(result.exit_code, 1) << what;
     EXPECT_TRUE(result.output.starts_with("mac: ") || result.output.find("\nmac: ") != std::string::npos)
         << what;
-    const bool there = fs::exists(file(command.output));
-    EXPECT_FALSE(there && command.leaves == Leaves::nothing) << what;
-    if (there && command.leaves == Leaves::nothing_or_whole) {
-      EXPECT_TRUE(read_bytes(file(command.output)) == right) << what;
-    }
+    EXPECT_FALSE(command.leaves == Leaves::nothing && fs::exists(file(command.output))) << what;
     for (const auto& entry : fs::recursive_directory_iterator(file("out"))) {
       const std::string name = entry.path().string();
       EXPECT_EQ(name.find(".partial-"), std::string::npos) << what;
@@ -207,9 +186,8 @@ TEST_P(LongFaultyRuns, AreNeverTakenForWholeOnes) {
 INSTANTIATE_TEST_SUITE_P(Calls, LongFaultyRuns, ::testing::ValuesIn(file_faults), fault_name);
 
 // HDF5 itself ends the program without memory in some places, by a signal or with 255: loud, with nothing under
-// the output's name, and the next command tidies up. Without memory to compress a chunk it writes it as it is: other
-// bytes, the same numbers. Memory may also fail when the output is there and whole, for a
-// verdict.
+// the output's name, and the next command tidies up. Memory may also fail when the output has its name already, for what
+// is printed about it: then it is whole, and a trained network is not thrown away for want of a sentence.
 TEST_F(Faults, OfMemoryAreNeverSilent) {
   std::string cells;
   for (const Command& command : commands) {
@@ -221,8 +199,7 @@ TEST_F(Faults, OfMemoryAreNeverSilent) {
       if (!result) break;
       const std::string what = fmt::format("{}: allocation {} fails:\n{}", command.name, n, result->output);
       if (fs::exists(file(command.output))) {
-        EXPECT_TRUE(read_bytes(file(command.output)) == right || has_numbers_of(command.output, right))
-            << what;
+        EXPECT_TRUE(read_bytes(file(command.output)) == right) << what;
       } else {
         EXPECT_NE(result->exit_code, 0) << what;
       }

@@ -1,8 +1,9 @@
-// Any bytes are either a saved state of this model or refused; never a crash. The mutator writes the checksum
+// Any bytes are either a saved state of one of these models or refused; never a crash. The mutator writes the checksum
 // anew now and then: what comes behind it is to be looked at, too.
 #include <mac/mac.h>
 
 #include <algorithm>
+#include <array>
 #include <cstdint>
 #include <cstdlib>
 #include <cstring>
@@ -16,17 +17,22 @@ namespace {
 
 constexpr std::size_t head_size = 64, hash_at = 56;
 
-mac_state* state() {
-  static mac_state* const the = [] {
-    static mac_model* model = nullptr;  // stays
-    mac_state* made = nullptr;
-    mac_error error;
-    if (mac_model_open(MAC_FUZZ_CORPUS "/mamba_metadata.safetensors", MAC_FLOAT32, &model, &error) != MAC_OK)
-      std::abort();
-    if (mac_state_create(model, 2, &made, &error) != MAC_OK) std::abort();
+/// A network alone, one with a frame, one with noise: their records differ.
+const std::array<mac_state*, 3>& states() {
+  static const std::array<mac_state*, 3> all = [] {
+    std::array<mac_state*, 3> made = {};
+    const char* const files[] = {MAC_FUZZ_CORPUS "/mamba_metadata.safetensors",
+                                 MAC_FUZZ_CORPUS "/framed.safetensors", MAC_FUZZ_CORPUS "/noise.safetensors"};
+    for (std::size_t i = 0; i < made.size(); ++i) {
+      mac_model* model = nullptr;
+      mac_error error;
+      if (mac_model_open(files[i], MAC_FLOAT32, &model, &error) != MAC_OK) std::abort();
+      if (mac_state_create(model, 2, &made[i], &error) != MAC_OK) std::abort();
+      mac_model_close(model);
+    }
     return made;
   }();
-  return the;
+  return all;
 }
 
 void write_checksum(std::span<std::uint8_t> bytes) {
@@ -42,9 +48,10 @@ void write_checksum(std::span<std::uint8_t> bytes) {
 extern "C" std::size_t LLVMFuzzerCustomMutator(std::uint8_t* data, std::size_t size, std::size_t max_size,
                                                unsigned seed) {
   if (seed % 16 == 0) {  // a state that is sound, to begin with
-    size = std::min(mac_state_bytes(state()), max_size);
+    mac_state* const state = states()[seed / 16 % states().size()];
+    size = std::min(mac_state_bytes(state), max_size);
     mac_error error;
-    mac_state_save(state(), data, size, &error);
+    mac_state_save(state, data, size, &error);
   }
   size = LLVMFuzzerMutate(data, size, max_size);
   if (seed % 2 == 0 && size >= head_size) write_checksum({data, size});
@@ -53,7 +60,9 @@ extern "C" std::size_t LLVMFuzzerCustomMutator(std::uint8_t* data, std::size_t s
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   mac_error error;
-  mac_saved_columns(state(), data, size);
-  mac_state_restore(state(), data, size, &error);
+  for (mac_state* state : states()) {
+    mac_saved_columns(state, data, size);
+    mac_state_restore(state, data, size, &error);
+  }
   return 0;
 }

@@ -106,6 +106,23 @@ TEST_F(Processes, TidyUpOnlyBehindProcessesThatAreGone) {
   EXPECT_FALSE(fs::exists(of_gone));
 }
 
+TEST_F(Processes, TidyUpWhateverTheyWrite) {
+  generate();
+  EXPECT_EQ(mac("rollout markov --data @/data.h5 -o @/markov.h5 --quiet").exit_code, 0);
+  const std::string of_metrics = file("metrics.json.partial-999999999"),
+                    of_another = file("metrics.json.bak.partial-999999999"),
+                    of_folder = file("mine.partial-999999999");
+  write_bytes(of_metrics, "half");
+  write_bytes(of_another, "half");
+  fs::create_directory(of_folder);
+  write_bytes(of_folder + "/mine.c", "half");
+  EXPECT_EQ(mac("evaluate @/markov.h5 --json @/metrics.json").exit_code, 0);
+  EXPECT_FALSE(fs::exists(of_metrics));
+  EXPECT_TRUE(fs::exists(of_another)) << "which is a file of its own";
+  EXPECT_EQ(mac("new-system mine --c -o @/mine").exit_code, 0);
+  EXPECT_FALSE(fs::exists(of_folder));
+}
+
 TEST_F(Processes, RefuseALinkThatLeadsRoundInCircles) {
   fs::create_symlink("loop.h5", file("loop.h5"));
   const ProgramResult result = mac("generate @/study.toml -o @/loop.h5");

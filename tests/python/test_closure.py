@@ -114,6 +114,8 @@ def test_a_state_comes_back_from_any_array_of_bytes(closure, states):
         np.testing.assert_array_equal(closure.step(states[0, 1]), expected)
     with pytest.raises(mac.UsageError, match="array of bytes"):
         closure.state = np.zeros(3)
+    with pytest.raises(mac.UsageError, match="bytes, its 1 columns take"):
+        closure.state = saved + b"x"
 
 
 def test_a_column_does_not_depend_on_the_others(closure, model, states):
@@ -187,6 +189,16 @@ def test_what_is_no_array_is_refused(closure, y):
         closure.step(y)
     with pytest.raises(mac.UsageError, match=f"y is a {type(y).__name__}, expected an array of numbers"):
         closure.sequence(y)
+
+
+def test_what_a_conversion_would_lose_is_refused(closure, states):
+    y = states[0, 0]
+    with pytest.raises(mac.UsageError, match="y is an array of complex numbers"):
+        closure.step(y + 1j)
+    with pytest.raises(mac.UsageError, match="y is a masked array"):
+        closure.sequence(np.ma.masked_array(states[0], mask=states[0] > 0))
+    whole = np.ma.masked_array(y, mask=False)
+    np.testing.assert_array_equal(closure.clone().step(whole), closure.step(y))
 
 
 def test_a_state_that_is_not_finite_is_refused_and_changes_nothing(closure, states):

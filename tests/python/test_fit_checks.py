@@ -55,6 +55,12 @@ def changed(index, value):
         (dict(validation=(trajectories(),)), "validation has 1 arrays"),
         (dict(validation={"resolved": trajectories(), "forcing": 1}), "validation has an unknown forcing"),
         (dict(targets="y1"), "targets"),
+        (dict(rhs=lambda t, y: y * 1j), "what rhs gave holds complex numbers"),
+        (dict(rhs=lambda t, y: "x"), "what rhs gave is no array of numbers"),
+        (dict(validation="x"), "validation is 'x', expected a share"),
+        (dict(validation={"resolved": np.repeat(trajectories(), 2, axis=2)}), "validation has 2 variables, the training data 1"),
+        (dict(history=np.nan), "history is nan"),
+        (dict(inputs={"nu": np.arange(12) * 1j}), "inputs: nu holds complex numbers"),
     ],
 )
 def test_what_cannot_be_meant_is_refused_with_a_sentence(tmp_path, arguments, sentence):
@@ -104,6 +110,12 @@ def test_numbers_far_from_zero_are_scaled_about_their_mean(tmp_path):
     far = mac.fit(tmp_path / "m.safetensors", y + 1e4, **QUICK)
     assert near.normalisation["input_mean"][0] == 0
     assert far.normalisation["input_mean"][0] == pytest.approx(1e4, rel=1e-3) and far.normalisation["input_scale"][0] < 1
+
+
+@pytest.mark.parametrize("path", ["", "/"])
+def test_a_path_without_a_name_is_refused(path):
+    with pytest.raises(mac.UsageError, match="expected the name of a file"):
+        mac.fit(path, trajectories(), **QUICK)
 
 
 def test_a_search_that_cannot_begin_leaves_nothing_behind(tmp_path):

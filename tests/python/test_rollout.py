@@ -192,6 +192,8 @@ def test_closure_components_go_to_their_equations(tmp_path):
         (dict(y0=np.full(6, np.nan)), "not finite"),
         (dict(y0=np.ones((1, 1, 6))), "y0 has shape"),
         (dict(y0="ones"), "y0 is a str, expected an array of numbers"),
+        (dict(y0=np.ones(6) * 1j), "complex numbers"),
+        (dict(rhs=lambda t, y: y * 1j), "what the right-hand side gave is an array of complex numbers"),
         (dict(t={}), "t is a dict, expected an array of numbers"),
         (dict(t=[0.0]), "at least two times"),
         (dict(t=[0, 0.01, 0.03]), "equal steps"),

@@ -228,6 +228,22 @@ TEST_F(Columns, ClippedInputsAreThoseAtTheBound) {
   EXPECT_EQ(mac_step(state_, far.data(), far.data(), &error), MAC_NOT_FINITE);
 }
 
+TEST_F(Columns, AStepThatIsRefusedIsInNoRecord) {
+  mac_limits limits{};
+  limits.inputs = MAC_LIMIT_CLIP;
+  ASSERT_EQ(mac_state_set_limits(state_, &limits, nullptr), MAC_OK);
+  for (const double bad : {static_cast<double>(NAN), HUGE_VAL}) {
+    Numbers far = y(0), closure(columns * d);
+    far[0] = -5;  // a column before the bad one, which would be clipped
+    far[4 * d] = bad;
+    EXPECT_EQ(mac_step(state_, far.data(), closure.data(), nullptr), MAC_NOT_FINITE);
+  }
+  for (const std::size_t j : {0u, 3u, 4u}) {
+    EXPECT_EQ(diagnostics(j).steps, 0u) << j;
+    EXPECT_EQ(diagnostics(j).inputs_outside + diagnostics(j).changed, 0u) << j;
+  }
+}
+
 TEST_F(Columns, ClosuresAreClippedOrScaledBackIntoTheirRange) {
   mac_state *const plain = make(), *const scaled = make();
   const Numbers free = step(plain, y(0));

@@ -55,6 +55,9 @@ const Mistake mistakes[] = {
     {"x && q", "write \"and\" for &&", "&& q"},
     {"x | q", "write \"or\" for |", "| q"},
     {"!x", "write \"not\" for !", "!x"},
+    {"neg()", "there is no function neg", "neg()"},
+    {"neg(x, q)", "there is no function neg", "neg(x, q)"},
+    {"u[neg()]", "an index is made of whole numbers", "neg()"},
     // structure
     {"", "expected a number, a name or a parenthesis", ""},
     {"*x", "expected a number, a name or a parenthesis, not \"*\"", "*x"},
@@ -193,6 +196,7 @@ const TableMistake table_mistakes[] = {
     {"'u[i], i = 1..N, cyclic'", "'u[i,i], i = 1..N'", "the index i is there twice"},
     {"'u[i], i = 1..N, cyclic'", "'exp'", "the name exp is taken"},
     {"'u[i], i = 1..N, cyclic'", "'2u'", "the number 2 runs into a name"},
+    {"'q']", "'q', 'z[k], k = 1..4e6']", "z and those before have too many points"},
     {"'q']", "'q', 'u']", "u is declared twice"},
     {"'q']", "'q', 'a']", "a is a parameter"},
     {"['w[i], i = 1..N, cyclic', 'q']", "[]", "without hidden variables there is nothing to close"},

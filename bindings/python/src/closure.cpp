@@ -135,10 +135,18 @@ void Closure::restore(const py::buffer& saved) {
   // A damaged count must not ask for the memory it names: a column takes more than a byte.
   if (columns == 0 || columns > text.size()) throw UsageError("{}: the saved state is damaged", name_);
   const auto memory = as_bytes(text.substr(sizeof columns));
+  const auto check_size = [&](const runtime::State& state) {
+    if (memory.size() > state.saved_size())
+      throw UsageError("{}: the saved state has {} bytes, its {} columns take {}", name_, text.size(),
+                       columns, sizeof columns + state.saved_size());
+  };
   within_step_ = false;
-  if (state_ && state_->columns() == columns)
+  if (state_ && state_->columns() == columns) {
+    check_size(*state_);
     return state_->restore(memory);  // limits and resting columns stay
+  }
   runtime::State restored(*model_, columns);
+  check_size(restored);
   restored.restore(memory);
   make_state(columns);
   state_->copy(restored);

@@ -34,8 +34,8 @@ void call(const Functions& functions, const py::object& function, const char* wh
   Array states({static_cast<py::ssize_t>(count), static_cast<py::ssize_t>(n)});
   std::copy_n(in, count * n, states.mutable_data());
   const py::object result = function(states);
-  const Array rates = Array::ensure(result);
-  if (!rates) PyErr_Clear();
+  const Array rates =
+      as_numbers(result, fmt::format("what {} of the system \"{}\" gave", what, functions.name));
   if (!rates || shape_text(rates) != shape_text(states))
     throw UsageError("{} of the system \"{}\" gave {}, expected an array of shape {}", what, functions.name,
                      rates ? "the shape " + shape_text(rates)
@@ -98,8 +98,8 @@ class FunctionSystem final : public System {
       for (int i = 0; i < 4; ++i) seed.append(random.bits());
       const py::object generator = py::module_::import("numpy.random").attr("default_rng")(seed);
       const py::object result = is_->sample(generator);
-      const Array values = Array::ensure(result);
-      if (!values) PyErr_Clear();
+      const Array values =
+          as_numbers(result, fmt::format("what sample of the system \"{}\" gave", is_->name));
       if (!values || values.ndim() != 1 || static_cast<std::size_t>(values.size()) != state.size())
         throw UsageError("sample of the system \"{}\" gave {}, expected an array of shape ({},)", is_->name,
                          values ? "the shape " + shape_text(values)

@@ -28,9 +28,25 @@ inline std::string shape_text(const py::array& array) {
   return py::str(array.attr("shape")).cast<std::string>();
 }
 
+/// As numbers, or nothing. What a conversion would lose in silence, imaginary parts and masks, is refused; `name` stands
+/// for the value in messages.
+inline Array as_numbers(const py::object& value, std::string_view name) {
+  const auto& numpy = py::detail::npy_api::get();
+  if (numpy.PyArray_Check_(value.ptr())) {
+    if (py::reinterpret_borrow<py::array>(value).dtype().kind() == 'c')
+      throw UsageError("{} is an array of complex numbers, expected real ones", name);
+    if (Py_TYPE(value.ptr()) != numpy.PyArray_Type_ && py::hasattr(value, "mask") &&
+        value.attr("mask").attr("any")().cast<bool>())
+      throw UsageError("{} is a masked array, expected numbers everywhere", name);
+  }
+  Array array = Array::ensure(value);
+  if (!array) PyErr_Clear();
+  return array;
+}
+
 /// The numbers of the argument `name`.
 inline Array numbers(const py::object& value, const char* name) {
-  Array array = Array::ensure(value);
+  Array array = as_numbers(value, name);
   if (!array)
     throw UsageError("{} is a {}, expected an array of numbers", name,
                      py::type::of(value).attr("__name__").cast<std::string>());

@@ -13,12 +13,10 @@ inline Array copied(const std::vector<py::ssize_t>& shape, const double* values)
 
 /// The numbers that `what` gave, of y's shape. The caller holds the GIL. Throws UsageError for anything else.
 inline Array checked(const char* what, const py::object& result, const Array& y) {
-  const Array values = Array::ensure(result);
-  if (!values) {
-    PyErr_Clear();
+  const Array values = as_numbers(result, fmt::format("what {} gave", what));
+  if (!values)
     throw UsageError("{} gave {}, expected an array of shape {}", what,
                      py::str(py::type::of(result).attr("__name__")).cast<std::string>(), shape_text(y));
-  }
   if (shape_text(values) != shape_text(y))
     throw UsageError("{} gave the shape {}, expected that of y, {}", what, shape_text(values), shape_text(y));
   return values;

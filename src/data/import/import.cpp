@@ -67,10 +67,10 @@ class Import {
     splits_ = make_splits(recordings_, plan_, survey_);
     for (const std::string& name : plan_.parameters) check_input(name);
     for (const std::string& name : recordings_.forcing_names()) check_input(name);
-    const Experiment experiment = describe();
+    Experiment experiment = describe();
     check_variables(*experiment.system);
     write(experiment);
-    return {std::move(survey_.notes), std::move(survey_.warnings)};
+    return {std::move(survey_.notes), std::move(survey_.warnings), std::move(experiment), std::move(made_)};
   }
 
  private:
@@ -151,8 +151,9 @@ class Import {
       Progress progress("writing", total, quiet_);
       for (const ImportSplit& split : splits_) write_split(file, experiment, split, tendency, progress);
     }
-    output.commit();
     if (!recordings_.has_closure()) describe_closure(tendency);
+    for (const ImportSplit& split : splits_) made_.push_back({split.name, split.pieces.size(), split.times});
+    output.commit();  // the last that can fail: with an error there is no file
   }
 
   void write_split(h5::File& file, const Experiment& experiment, const ImportSplit& split, Tendency& tendency,
@@ -287,6 +288,7 @@ class Import {
   Recordings recordings_;
   Survey survey_;
   std::vector<ImportSplit> splits_;
+  std::vector<ImportReport::Split> made_;
 };
 
 }  // namespace

@@ -21,10 +21,10 @@ constexpr Function known_functions[] = {
     {"floor", Op::floor, 1}, {"atan2", Op::atan2, 2}, {"pow", Op::pow, 2},     {"min", Op::min, 0},
     {"max", Op::max, 0}};
 
-constexpr Function operators[] = {{"neg", Op::neg, 1},  {"+", Op::add, 2},       {"-", Op::sub, 2},
-                                  {"*", Op::mul, 2},    {"/", Op::div, 2},       {"^", Op::pow, 2},
-                                  {"**", Op::pow, 2},   {"<", Op::less, 2},      {"<=", Op::less_equal, 2},
-                                  {"==", Op::equal, 2}, {"!=", Op::not_equal, 2}};
+constexpr Function operators[] = {{"unary -", Op::neg, 1}, {"+", Op::add, 2},       {"-", Op::sub, 2},
+                                  {"*", Op::mul, 2},       {"/", Op::div, 2},       {"^", Op::pow, 2},
+                                  {"**", Op::pow, 2},      {"<", Op::less, 2},      {"<=", Op::less_equal, 2},
+                                  {"==", Op::equal, 2},    {"!=", Op::not_equal, 2}};
 
 // Elements that the terms of all equations may have together: more is a slip in a range.
 constexpr std::size_t most_work = 20'000'000;
@@ -51,7 +51,7 @@ long whole_value(const Expression& e, const Leaf& leaf) {
     std::vector<long> with;
     for (const Expression& argument : e.arguments) with.push_back(whole_value(argument, leaf));
     const auto as_double = [&](std::size_t i) { return static_cast<double>(with[i]); };
-    if (e.name == "neg") return -with[0];
+    if (e.name == "unary -") return -with[0];
     if (e.name == "+") return checked(as_double(0) + as_double(1));
     if (e.name == "-") return checked(as_double(0) - as_double(1));
     if (e.name == "*") return checked(as_double(0) * as_double(1));

@@ -12,8 +12,6 @@ namespace mac::equations {
 
 namespace {
 
-constexpr std::int64_t most_points = 4'000'000;
-
 /// "d" and a variable: the rate of change of which one?
 const Variable* rate_of(const Model& model, const Statement& statement) {
   const std::string& name = statement.left.name;

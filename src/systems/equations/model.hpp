@@ -11,6 +11,9 @@
 
 namespace mac::equations {
 
+/// Numbers that all variables have together, or one quantity: more is a slip in a range.
+inline constexpr std::int32_t most_points = 4'000'000;
+
 /// A variable, or a quantity that a statement names: one number for each point of its lattice.
 struct Lattice {
   std::string name;

@@ -304,7 +304,7 @@ class Parser {
     Deeper deeper(*this);
     const Token token = tokens_[next_++];
     if (token.text == "+") return sign();
-    return call("neg", token.at, {sign()});
+    return call("unary -", token.at, {sign()});  // no name that a text can call
   }
   Expression power() {
     Expression base = primary();

@@ -30,7 +30,7 @@ struct Expression {
   enum class Kind {
     number,     // value
     reference,  // name, or name[arguments]
-    call,       // name(arguments); operators are calls of "+", "neg", "<", ...
+    call,       // name(arguments); operators are calls of "+", "unary -", "<", ...
     sum,        // over the index `name`: arguments are {body}, or {first, last, body}
   };
   Kind kind = Kind::number;

@@ -61,6 +61,8 @@ void read_variables(const ConfigTable& table, std::string_view key, bool resolve
       if (!fresh && (known->second.first != alone.first || known->second.count != alone.count))
         known->second.count = {-1};  // not one range: a sum has to say which
     }
+    if (model.full_size > most_points - lattice.size)
+      table.fail(key, fmt::format("{} and those before have too many points", lattice.name));
     model.variables.push_back({lattice, resolved, model.full_size});
     model.full_size += lattice.size;
     if (resolved) model.resolved_size += lattice.size;
