@@ -43,6 +43,8 @@ std::string network_section(const Model& model) {
   if (const std::string parameters = to_text(trained_parameters(model)); !parameters.empty())
     text += row("Parameters", markdown(parameters));
   text += row("Memory", fmt::format("{} numbers a trajectory", shape.state_size()));
+  if (model.inputs.frame == Frame::initial)
+    text += row("Frame", "Fourier modes turned back by the phase of the first state");
   if (model.closure_step) text += row("Closure step", fmt::format("{:g}", *model.closure_step));
   if (model.held)
     text += row("Coupling", fmt::format("hold {}, target {}", to_string(model.held->hold),
