@@ -33,6 +33,8 @@ class Rollout:
 
 
 def _numbers(name: str, value: ArrayLike) -> NDArray[np.float64]:
+    if np.iscomplexobj(value):
+        raise UsageError(f"{name} is an array of complex numbers, expected real ones")
     try:
         return np.ascontiguousarray(value, dtype=float)
     except (TypeError, ValueError):
