@@ -159,3 +159,9 @@ def test_the_ensemble_of_its_page_knows_how_uncertain_it_is(tmp_path, prefix, mo
     assert 0.8 < ratio < 1.2  # ten starts leave some ten per cent open
     runs = [mac.read_rollout(tmp_path / f"{name}.h5")["test"].resolved for name in ["one", "other", "calm"]]
     assert not np.array_equal(runs[0], runs[1]) and not np.array_equal(runs[0], runs[2])
+
+
+def test_the_first_blocks_of_the_python_page_run(tmp_path, prefix, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    _, names = tell("python.md", tmp_path, prefix)
+    assert names["closure"].steps == 10 and (tmp_path / "restart.npz").exists()
