@@ -36,7 +36,8 @@ TEST(ZooModels, CarryChecksumsThatFit) {
 TEST(ZooExperiments, TestTheirModelsAsTheStudiesDoOnOtherData) {
   const fs::path folder = MAC_EXPERIMENTS;
   for (const std::string recipe : {"", "paper", "framed", "ensemble"})
-    for (const std::string system : {"burgers", "kdv", "power_grid", "lorenz96"}) {
+    for (const std::string system : {"burgers", "kdv", "power_grid", "lorenz96", "ks"}) {
+      if (recipe == "paper" && system == "ks") continue;  // the paper has no such study
       const std::string file = (fs::path(recipe) / (system + ".toml")).string();
       const bool ensemble = recipe == "ensemble";  // of the framed networks where there are such
       if (recipe == "framed" && !fs::exists(folder / file)) continue;

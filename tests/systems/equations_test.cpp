@@ -120,7 +120,7 @@ TEST(Equations, OfALatticeOfAnyLengthAreRoundedAsWritten) {
                    "da = -(X[1] - a)*X[2] - a/X[1] + 0.5*a*a - 1/(1 + a)\ndq = -q'''\n"
                    "initial = { X = 1, a = 0.3, q = 0 }\nreduced = { q = 0 }\n");
     std::vector<double> y(n + 1), rate(n + 1, 99);
-    RandomStream random(1, Purpose::train_data, static_cast<std::uint32_t>(n));
+    RandomStream random(1, Purpose::train_data, 0);
     for (double& value : y) value = random.normal();
     system->reduced_rhs(y.data(), rate.data());
     const double a = y[n];

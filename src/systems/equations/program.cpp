@@ -239,7 +239,7 @@ Program::Program(const Graph& graph, const std::vector<Output>& outputs, std::si
       }
     }
     std::ranges::sort(arguments);
-    arguments.erase(std::ranges::unique(arguments).begin(), arguments.end());
+    arguments.erase(std::unique(arguments.begin(), arguments.end()), arguments.end());
     const auto give_back = [&] {
       if (keep) return;
       for (const Node argument : arguments) {
