@@ -81,7 +81,7 @@ def test_expressions_of_the_time_have_the_clock_of_the_files(tmp_path):
     assert mac.read_data(tmp_path / "again.h5").forcing == ["one", "tide"]
     for given, message in [({"tide": "sin(2*"}, "data.given.tide"), ({"": "t"}, "is no NAME = EXPRESSION")]:
         with pytest.raises(mac.UsageError, match=message):
-            mac.read(tmp_path / "x.csv", tmp_path / "no.h5", given=given)
+            mac.read(tmp_path / "x.csv", tmp_path / "no.h5", split="time", given=given)
 
 
 def test_inputs_make_a_closure_better_that_depends_on_them(tmp_path):
