@@ -312,6 +312,7 @@ void fit_coefficients(const Training& train, double ridge, RegressionFit& fit) {
   Eigen::MatrixXd rows(terms, block), targets(closures, block);
   Eigen::Index filled = 0;
   const auto add = [&] {
+    if (filled == 0) return;  // where Eigen divides by the number of columns
     gram.selfadjointView<Eigen::Lower>().rankUpdate(rows.leftCols(filled));
     right.noalias() += rows.leftCols(filled) * targets.leftCols(filled).transpose();
     filled = 0;

@@ -101,6 +101,14 @@ TEST_F(LocalRegression, RunsOnARingOfAnotherLength) {
   EXPECT_LT(error(9, whole), 1e-8);
 }
 
+// 8 trajectories of 11 steps on 32 sites are 11 blocks of 256 rows and none left over.
+TEST_F(LocalRegression, TakesRowsThatFillTheirBlocks) {
+  const std::string wide =
+      "degree = 2\ndelays = 1\nlocal = { stencil = [-6, 6], of = 'u' }\ninputs = { given = ['a'] }\n";
+  fit(32, wide);
+  EXPECT_LT(error(32, wide), 1e-7);  // 134 terms, of which 6 are in the closure
+}
+
 TEST_F(LocalRegression, MissesWhatItDoesNotRead) {
   const std::string blind = "degree = 2\ndelays = 1\nlocal = { stencil = [-1, 1], of = 'u' }\n";
   fit(5, blind);
