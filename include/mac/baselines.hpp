@@ -81,9 +81,12 @@ std::string train_baseline(const Experiment& experiment, const ModelPlan& plan, 
 
 /// Whether the file is a saved baseline; false where there is none. Error if it cannot be read.
 bool is_baseline(const std::string& path);
+/// What it reads.
+NetworkInputs baseline_inputs(const std::string& path);
 /// The model in a file that any of the functions above has saved; UsageError if it is for another system.
-/// `name` replaces the model's own unless empty.
+/// `name` replaces the model's own unless empty; `given` names what the data give from outside.
 std::unique_ptr<ClosureModel> load_baseline(const std::string& path, const System& system,
-                                            std::string name = {});
+                                            std::string name = {},
+                                            const std::vector<std::string>& given = {});
 
 }  // namespace mac

@@ -7,6 +7,7 @@
 //   closure_mean  (n_traj, n_time-1, c)    its mean over the interval that follows each saved time
 //   parameters    (n_traj, p)              where there are any: numbers that are constant in a trajectory
 //   inputs        (n_traj, n_time, f)      where there are any: forcing, numbers that drive the system
+//   clock         (n_traj)                 where recordings begin at other times than 0: what [data.given] adds to `time`
 // A closure whose dataset has the attribute "masked" is NaN where nobody knows it: it counts in no loss and no metric.
 // The root's attributes hold the experiment's text, the seed and the program's version: the file says what it
 // is and how to make it again.
@@ -66,7 +67,8 @@ class DataSplit {
   void read_closure(std::size_t trajectory, std::size_t first, std::size_t count, double* out) const;
   void read_closure_mean(std::size_t trajectory, std::size_t first, std::size_t count, double* out) const;
 
-  // What is no unknown: parameters of the trajectory, constant in time, then forcing; (count, e).
+  // What is no unknown: parameters of the trajectory, constant in time, then forcing, then formulas; (count, e). Beyond
+  // the saved times forcing stays as it was at the end, while formulas go on.
   const std::vector<std::string>& input_names() const;
   void read_inputs(std::size_t trajectory, std::size_t first, std::size_t count, double* out) const;
   const std::vector<std::string>& parameter_names() const;

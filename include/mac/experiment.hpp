@@ -17,6 +17,8 @@
 
 namespace mac {
 
+class Formulas;  // expressions of the time, see systems/equations/formulas.hpp
+
 /// One part of a data set.
 struct SplitPlan {
   std::string name;  // train, validation, test, ood
@@ -38,9 +40,13 @@ struct DataPlan {
   std::vector<SplitPlan> splits;  // in the order train, validation, test, ood
 
   // Numbers that are no unknowns. Parameters are one a trajectory: those of the system that vary, then what
-  // [data] parameters names. Forcing is one a saved time, as [data] forcing names it.
+  // [data] parameters names. Forcing is one a saved time, as [data] forcing names it. Formulas, [data.given], are
+  // known at any time; null: there are none.
   std::vector<std::string> parameters, forcing;
-  std::vector<std::string> input_names() const;  // parameters, then forcing
+  std::shared_ptr<const Formulas> formulas;
+  std::vector<std::string> input_names() const;  // parameters, forcing, formulas
+  /// "wind = sin(t), load = 2*t", or empty.
+  std::string formulas_text() const;
 
   double closure_step() const { return dt * static_cast<double>(stride); }
 };

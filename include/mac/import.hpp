@@ -24,6 +24,7 @@ struct ImportPlan {
   std::vector<std::string> closure;     // of the closure; empty: computed
   std::vector<std::string> forcing;     // series that drive the system, no unknowns
   std::vector<std::string> parameters;  // numbers that are constant in a trajectory
+  std::string given;                    // "wind = sin(t); tide = cos(t/12)": expressions of the time
   std::vector<std::string> names;       // new names of the resolved variables
   std::vector<std::string> units;
   std::vector<std::string> targets;  // variables whose equations have a closure; empty: all

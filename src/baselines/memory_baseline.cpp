@@ -77,15 +77,15 @@ class MemoryPlan final : public BaselinePlan {
 template <std::size_t degree>
 BaselineKind memory_baseline(std::string description) {
   using Plan = MemoryPlan<degree>;
-  return {.name = Plan::kind,
-          .file_kind = "memory_kernel",
-          .description = std::move(description),
-          .settings = markdown<Plan>(Plan::settings(), {{"Default", Plan{}}}),
-          .read = Plan::read,
-          .load = [](const std::string& path, std::string name) {
-            return make_memory_model(std::make_shared<MemoryKernel>(load_memory_kernel(path)),
-                                     std::move(name));
-          }};
+  return {
+      .name = Plan::kind,
+      .file_kind = "memory_kernel",
+      .description = std::move(description),
+      .settings = markdown<Plan>(Plan::settings(), {{"Default", Plan{}}}),
+      .read = Plan::read,
+      .load = [](const std::string& path, const System&, const std::vector<std::string>&, std::string name) {
+        return make_memory_model(std::make_shared<MemoryKernel>(load_memory_kernel(path)), std::move(name));
+      }};
 }
 
 }  // namespace

@@ -31,6 +31,10 @@ void write_baseline(const std::string& path, const std::string& kind, const std:
 /// A baseline file of the given kind; Error where it is something else.
 h5::File open_baseline(const std::string& path, const std::string& kind);
 
+/// What a baseline reads, where it is not all resolved variables as they are.
+void write_inputs(h5::File& file, const NetworkInputs& inputs);
+NetworkInputs read_inputs(const h5::File& file);
+
 /// /coefficients, `count` finite numbers.
 std::vector<double> read_coefficients(const h5::File& file, std::size_t count);
 

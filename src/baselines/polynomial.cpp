@@ -133,9 +133,8 @@ BaselineKind polynomial_baseline() {
           .description = "A polynomial of each variable and its neighbours, for a ring (`lorenz96`).",
           .settings = "",
           .read = PolynomialPlan::read,
-          .load = [](const std::string& path, std::string name) {
-            return make_polynomial(load_polynomial(path), std::move(name));
-          }};
+          .load = [](const std::string& path, const System&, const std::vector<std::string>&,
+                     std::string name) { return make_polynomial(load_polynomial(path), std::move(name)); }};
 }
 
 }  // namespace mac

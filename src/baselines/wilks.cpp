@@ -192,9 +192,8 @@ BaselineKind wilks_baseline() {
           .description = "A polynomial of each variable and red noise, for a ring of variables (`lorenz96`).",
           .settings = markdown<WilksPlan>(WilksPlan::settings(), {{"Default", WilksPlan{}}}),
           .read = WilksPlan::read,
-          .load = [](const std::string& path, std::string name) {
-            return make_wilks(load_wilks(path), std::move(name));
-          }};
+          .load = [](const std::string& path, const System&, const std::vector<std::string>&,
+                     std::string name) { return make_wilks(load_wilks(path), std::move(name)); }};
 }
 
 }  // namespace mac

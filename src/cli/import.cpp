@@ -42,6 +42,8 @@ const std::vector<ImportKey>& import_keys() {
       {"closure", list, "NAMES", "Arrays or columns of the closure (default: computed by differences)"},
       {"forcing", list, "NAMES", "Arrays or columns of series that drive the system: inputs, no unknowns"},
       {"parameters", list, "NAMES", "Arrays or columns of numbers that are constant in each trajectory"},
+      {"given", text, "FORMULAS",
+       "Inputs that are expressions of the time, as in \"tide = sin(2*pi*t/12.4); sun = cos(2*pi*t/24)\""},
       {"targets", list, "NAMES", "Variables whose equations have a closure (default: all)"},
       {"system", text, "EXPERIMENT",
        "Experiment whose [system] has the reduced equations (default: none, dy/dt = 0 + closure)"},

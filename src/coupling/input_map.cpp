@@ -281,11 +281,14 @@ InputMap::InputMap(const NetworkInputs& inputs, const System& system, const std:
   for (std::size_t site = 0; site < sites_; ++site) {
     for (const std::string& feature : state) terms_.push_back(reader.term(feature, site));
     for (const std::string& name : inputs.given) {
-      const auto number = find(given, name);
+      auto number = find(given, name);
+      if (!number && inputs.is_local()) number = find(given, name + std::to_string(site + 1));
       if (!number)
-        throw UsageError("the input \"{}\" is not among what the data give from outside{}{}", name,
-                         given.empty() ? ", which is nothing" : fmt::format(" ({})", fmt::join(given, ", ")),
-                         suggestion(name, given));
+        throw UsageError(
+            "the input \"{}\" is not among what the data give from outside{}{}{}", name,
+            given.empty() ? ", which is nothing" : fmt::format(" ({})", fmt::join(given, ", ")),
+            inputs.is_local() ? fmt::format(", nor is {0}1 to {0}{1}, one for each site", name, sites_) : "",
+            suggestion(name, given));
       terms_.push_back({static_cast<std::uint32_t>(*number), nothing, Operation::value, true});
     }
   }

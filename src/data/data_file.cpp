@@ -8,6 +8,7 @@
 #include "data/split_group.hpp"
 #include "io/content_hash.hpp"
 #include "io/hdf5.hpp"
+#include "systems/equations/formulas.hpp"
 
 namespace mac {
 
@@ -21,6 +22,14 @@ struct DataSplit::Impl {
   std::vector<double> parameters = {};                // (n, p)
   std::optional<h5::Dataset> forcing = std::nullopt;  // none: no forcing
   std::vector<std::shared_ptr<const System>> systems = {};
+  std::shared_ptr<const Formulas> formulas = nullptr;
+  std::vector<double> clocks = {};  // (n): what the formulas add to the saved times; empty: nothing
+
+  double step = 0;  // between saved times
+
+  double time_at(std::size_t n) const {
+    return n < time.size() ? time[n] : time.front() + static_cast<double>(n) * step;
+  }
 };
 
 DataSplit::DataSplit(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
@@ -77,15 +86,20 @@ std::span<const double> DataSplit::parameters(std::size_t trajectory) const {
 
 void DataSplit::read_inputs(std::size_t trajectory, std::size_t first, std::size_t count, double* out) const {
   const std::span<const double> constants = parameters(trajectory);
-  if (first > times() || count > times() - first)
-    throw Error("data: times {} to {} are outside {}", first, first + count, times());
-  const std::size_t e = input_names().size(), p = constants.size(), f = e - p;
-  std::vector<double> series(count * f);
-  if (impl_->forcing) read_block(*impl_->forcing, trajectory, first, count, series.data());
+  const std::size_t e = input_names().size(), p = constants.size(),
+                    f = impl_->forcing ? impl_->forcing->dims()[2] : 0;
+  const std::size_t from = std::min(first, times() - 1), known = std::min(count, times() - from);
+  std::vector<double> series(known * f);
+  if (f > 0) read_block(*impl_->forcing, trajectory, from, known, series.data());
   for (std::size_t t = 0; t < count; ++t) {
     std::copy(constants.begin(), constants.end(), out + t * e);
-    std::copy_n(series.data() + t * f, f, out + t * e + p);
+    std::copy_n(series.data() + std::min(t, known - 1) * f, f, out + t * e + p);
   }
+  if (!impl_->formulas) return;
+  std::vector<double> at(count);
+  for (std::size_t t = 0; t < count; ++t)
+    at[t] = impl_->time_at(first + t) + (impl_->clocks.empty() ? 0 : impl_->clocks[trajectory]);
+  impl_->formulas->evaluate(at, constants, out + p + f, e);
 }
 
 struct DataFile::Impl {
@@ -144,6 +158,10 @@ DataSplit DataFile::split(const std::string& name) const {
   split->input_names = experiment.data.input_names();
   if (!experiment.data.forcing.empty())
     split->forcing = open_series(file, name, "inputs", {n, times, experiment.data.forcing.size()});
+  split->formulas = experiment.data.formulas;
+  split->step = experiment.data.closure_step();
+  if (file.has(fmt::format("/{}/clock", name)))
+    split->clocks = open_series(file, name, "clock", {n}).read_all();
   if (const std::size_t p = experiment.data.parameters.size(); p > 0) {
     split->parameters = open_series(file, name, "parameters", {n, p}).read_all();
     // Those of the system come first.
@@ -205,6 +223,11 @@ void check_data(const Experiment& experiment, const DataFile& data) {
   if (names(data.experiment()) != names(experiment))
     throw UsageError("{}: has the inputs {}, in {} they are {}", data.path(), names(data.experiment()),
                      experiment.config.file(), names(experiment));
+  const std::string made_with = data.experiment().data.formulas_text(),
+                    said = experiment.data.formulas_text();
+  if (made_with != said)
+    throw UsageError("{}: has [data.given] {}, in {} it is {}", data.path(), made_with,
+                     experiment.config.file(), said);
 }
 
 }  // namespace mac

@@ -141,12 +141,14 @@ FinalStates generate_split(const Experiment& experiment, const SplitPlan& split,
 void refuse_recorded_inputs(const Experiment& experiment) {
   const DataPlan& data = experiment.data;
   const std::size_t of_system = experiment.family ? experiment.family->names().size() : 0;
-  if (data.input_names().size() == of_system) return;
+  if (data.parameters.size() == of_system && data.forcing.empty()) return;
   const bool parameters = data.parameters.size() > of_system;
   experiment.config.table("data").fail(
       parameters ? "parameters" : "forcing",
       "names what comes with recorded data (mac import, mac.write_data): mac generate cannot make it; a "
-      "parameter of the system varies by { uniform = [low, high] } in [system]");
+      "parameter of the system varies by { uniform = [low, high] } in [system], and an expression of the "
+      "time stands in "
+      "[data.given]");
 }
 
 }  // namespace

@@ -46,7 +46,9 @@ struct BaselineKind {
   /// Refuses systems and data it is not made for.
   std::shared_ptr<const BaselinePlan> (*read)(const ConfigTable& table, const System& system,
                                               const DataPlan& data);
-  std::unique_ptr<ClosureModel> (*load)(const std::string& path, std::string name);
+  /// `system` and `given`, the names of what comes from outside, are those of the data it will run on.
+  std::unique_ptr<ClosureModel> (*load)(const std::string& path, const System& system,
+                                        const std::vector<std::string>& given, std::string name);
 };
 
 const std::vector<BaselineKind>& baseline_kinds();

@@ -1,4 +1,4 @@
-#include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <cmath>
@@ -9,6 +9,7 @@
 #include <set>
 
 #include "experiment/data_settings.hpp"
+#include "systems/equations/formulas.hpp"
 
 namespace mac {
 
@@ -150,17 +151,30 @@ SplitPlan read_split(const ConfigTable& table, const SplitKind& kind, const Data
   return split;
 }
 
+void check_is_new(const std::string& name, const System& system, const DataPlan& data,
+                  const ConfigTable& table, std::string_view key) {
+  const std::vector<std::string> known = data.input_names();
+  if (std::ranges::find(known, name) != known.end() || std::ranges::count(system.resolved_names(), name) > 0)
+    table.fail(key, fmt::format("\"{}\" is the name of something else, too", name));
+}
+
 /// Names of numbers that came with recorded data.
 void add_inputs(const ConfigTable& table, const char* key, const System& system, const DataPlan& data,
                 std::vector<std::string>& names) {
   for (const std::string& name : table.strings_or(key, {})) {
     if (name.empty()) table.fail(key, "has one without a name");
-    const std::vector<std::string> known = data.input_names();
-    if (std::ranges::find(known, name) != known.end() ||
-        std::ranges::count(system.resolved_names(), name) > 0)
-      table.fail(key, fmt::format("\"{}\" is the name of something else, too", name));
+    check_is_new(name, system, data, table, key);
     names.push_back(name);
   }
+}
+
+/// [data.given]
+std::shared_ptr<const Formulas> read_formulas(const ConfigTable& root, const System& system,
+                                              const DataPlan& data) {
+  const auto given = root.table("data").table_if("given");
+  if (!given) return nullptr;
+  for (const std::string& name : given->keys()) check_is_new(name, system, data, *given, name);
+  return std::make_shared<Formulas>(*given, root.table("system"), data.parameters);
 }
 
 DataPlan read_data(const ConfigTable& root, const System& system, const SystemFamily* family) {
@@ -173,6 +187,7 @@ DataPlan read_data(const ConfigTable& root, const System& system, const SystemFa
       table.fail("", fmt::format("\"{}\" is a parameter that varies and a resolved variable", name));
   add_inputs(table, "parameters", system, data, data.parameters);
   add_inputs(table, "forcing", system, data, data.forcing);
+  data.formulas = read_formulas(root, system, data);
   // Of parameters that vary the ends are looked at, with the splits.
   if (const auto limit = system.largest_stable_dt(); !family && limit && data.dt > *limit)
     table.fail("dt", fmt::format("is {}, but the {} solver is stable only up to {:.3g}", data.dt,
@@ -286,7 +301,15 @@ const SettingTable<RolloutPlan>& rollout_settings() {
 std::vector<std::string> DataPlan::input_names() const {
   std::vector<std::string> names = parameters;
   names.insert(names.end(), forcing.begin(), forcing.end());
+  if (formulas) names.insert(names.end(), formulas->names().begin(), formulas->names().end());
   return names;
+}
+
+std::string DataPlan::formulas_text() const {
+  std::vector<std::string> parts;
+  for (std::size_t k = 0; formulas && k < formulas->names().size(); ++k)
+    parts.push_back(fmt::format("{} = {}", formulas->names()[k], formulas->texts()[k]));
+  return fmt::format("{}", fmt::join(parts, ", "));
 }
 
 std::string to_string(const Interval& interval) {

@@ -9,8 +9,8 @@
 #include <mac/training_plan.hpp>
 #include <set>
 
-#include "coupling/input_map.hpp"
 #include "experiment/baseline_kinds.hpp"
+#include "experiment/model_inputs.hpp"
 #include "experiment/training_settings.hpp"
 
 namespace mac {
@@ -173,76 +173,14 @@ void check_scores(const NetworkPlan& plan, const ConfigTable& table) {
                              to_string(stage.loss)));
 }
 
-/// [a, b], or [[a, b], [c, d]] for two directions.
-std::vector<StencilRange> read_stencil(const ConfigTable& table) {
-  if (!table.has("stencil")) return {{-1, 1}};
-  std::vector<std::vector<double>> directions;
-  if (table.holds_lists("stencil"))
-    directions = table.number_lists("stencil");
-  else
-    directions = {table.numbers("stencil")};
-  std::vector<StencilRange> stencil;
-  for (const std::vector<double>& ends : directions) {
-    if (ends.size() != 2 || ends[0] != std::floor(ends[0]) || ends[1] != std::floor(ends[1]) ||
-        !(ends[0] <= 0 && ends[1] >= 0) || ends[1] - ends[0] > 4096)
-      table.fail("stencil",
-                 "expected whole numbers [from, to] with from <= 0 <= to, a pair for each direction");
-    stencil.push_back({static_cast<int>(ends[0]), static_cast<int>(ends[1])});
-  }
-  return stencil;
-}
-
-/// What the data have beside the state, but for parameters of the system that are the same in all of training.
-std::vector<std::string> default_given(const DataPlan& data) {
-  std::vector<std::string> given = data.input_names();
-  const auto train = std::ranges::find(data.splits, "train", &SplitPlan::name);
-  if (train == data.splits.end()) return given;
-  for (std::size_t i = train->laws.size(); i-- > 0;)  // those of the system come first
-    if (!(train->laws[i].low() < train->laws[i].high()))
-      given.erase(given.begin() + static_cast<std::ptrdiff_t>(i));
-  return given;
-}
-
-/// `local`, [models.inputs] and `frame`.
-NetworkInputs read_inputs(const ConfigTable& table, const DataPlan& data) {
-  NetworkInputs inputs;
-  inputs.given = default_given(data);
-  if (const auto local = table.table_if("local")) {
-    inputs.of =
-        local->holds_list("of") ? local->strings("of") : std::vector<std::string>{local->string("of")};
-    if (inputs.of.empty()) local->fail("of", "needs the name of a lattice");
-    inputs.stencil = read_stencil(*local);
-  }
-  if (const auto own = table.table_if("inputs")) {
-    inputs.state = own->strings_or("state", {});
-    if (own->has("state") && inputs.state.empty())
-      own->fail("state", "is empty; left out, the network reads all resolved variables");
-    inputs.given = own->strings_or("given", inputs.given);
-  }
-  if (table.has("frame")) inputs.frame = frame_from(table.choice("frame", {"none", "initial"}));
-  return inputs;
-}
-
-InputMap bind(const NetworkInputs& inputs, const System& system, const DataPlan& data,
-              const ConfigTable& table) {
-  try {
-    return {inputs, system, data.input_names()};
-  } catch (const UsageError& error) {
-    const char* const key = inputs.frame != Frame::none                 ? "frame"
-                            : inputs.is_local() && inputs.state.empty() ? "local"
-                                                                        : "inputs";
-    table.fail(key, error.what());
-  }
-}
-
 NetworkPlan read_network(const ConfigTable& experiment, const ConfigTable& table, const System& system,
                          const DataPlan& data) {
   NetworkPlan plan;
   NetworkShape& shape = plan.shape;
   const bool kind_is_open = table.string("kind") == "auto";
   shape.kind = kind_is_open ? LayerKind::mamba : layer_kind_from(table.string("kind"));
-  plan.inputs = read_inputs(table, data);
-  const InputMap inputs = bind(plan.inputs, system, data, table);
+  plan.inputs = read_model_inputs(table, default_given(data));
+  const InputMap inputs = bind_inputs(plan.inputs, system, data, table);
   noise_settings().read(table, plan.noise);
   shape.d_in = inputs.features() + plan.noise.channels;
   shape.d_out = inputs.outputs();

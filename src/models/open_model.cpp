@@ -97,9 +97,11 @@ std::unique_ptr<ClosureModel> open_model(const ModelRequest& request, const Data
   if (is_baseline(request.model)) {
     if (request.hold)
       throw UsageError("{}: is coupled as it was fitted, --hold does not apply", request.model);
-    auto baseline = load_baseline(request.model, *data.experiment().system, request.name);
+    auto baseline = load_baseline(request.model, *data.experiment().system, request.name,
+                                  data.experiment().data.input_names());
     if (!request.allow_other_parameters)
-      check_parameters(request.model, trained_parameters(request.model), data.path(), data.experiment());
+      check_parameters(request.model, trained_parameters(request.model), data.path(), data.experiment(),
+                       baseline_inputs(request.model));
     return baseline;
   }
   return open_network(request, data);
@@ -120,8 +122,10 @@ void check_trained_model(const std::string& path, const Experiment& experiment, 
     throw UsageError("{}: there is no such model file, but {} names it", path, experiment.config.file());
   const std::string& source = experiment.config.file();
   if (is_baseline(path)) {
-    load_baseline(path, *experiment.system, "");  // its step is checked when it starts
-    if (!allow_other_parameters) check_parameters(path, trained_parameters(path), source, experiment);
+    load_baseline(path, *experiment.system, "",
+                  experiment.data.input_names());  // its step is checked when it starts
+    if (!allow_other_parameters)
+      check_parameters(path, trained_parameters(path), source, experiment, baseline_inputs(path));
   } else {
     check_fits(path, load_model(path), experiment, source, allow_other_parameters);
   }

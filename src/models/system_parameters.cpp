@@ -125,7 +125,7 @@ void check_parameters(const std::string& model, const SystemParameters& trained,
 std::optional<std::string> parameters_warning(const std::string& model, const std::string& source,
                                               const Experiment& experiment) {
   if (!std::filesystem::is_regular_file(model)) return std::nullopt;
-  const NetworkInputs inputs = is_baseline(model) ? NetworkInputs{} : load_model(model).inputs;
+  const NetworkInputs inputs = is_baseline(model) ? baseline_inputs(model) : load_model(model).inputs;
   const auto compared = [&](const SystemParameters& all) {
     return without_lengths(all, inputs, *experiment.system);
   };

@@ -49,9 +49,9 @@ RolloutValidation::RolloutValidation(const DataSplit& split, const Plan& plan)
   known_.resize(split.masked() ? count_ * times : 0);
   for (std::size_t i = 0; i < count_ && split.masked(); ++i)
     read_known(split, pieces_[i].trajectory, pieces_[i].first, times, known_.data() + i * times);
-  given_.resize(count_ * times * e_);
+  given_.resize(count_ * steps() * e_);
   for (std::size_t i = 0; i < count_ && e_ > 0; ++i)
-    split.read_inputs(pieces_[i].trajectory, pieces_[i].first, times, given_.data() + i * times * e_);
+    split.read_inputs(pieces_[i].trajectory, pieces_[i].first, steps(), given_.data() + i * steps() * e_);
   for (std::size_t i = 0; i < count_ && !split.systems().empty(); ++i)
     systems_.push_back(split.systems()[pieces_[i].trajectory]);
   for (std::size_t v = 0; v < d_; ++v) {
@@ -72,19 +72,21 @@ const double* RolloutValidation::truth(std::size_t i, std::size_t n) const {
 
 const double* RolloutValidation::given(std::size_t n, std::vector<double>& room) const {
   if (e_ == 0) return nullptr;
-  const std::size_t last = plan_.history + plan_.intervals;  // beyond it nobody knows: it stays as it was
   room.resize(count_ * e_);
   for (std::size_t i = 0; i < count_; ++i)
-    std::copy_n(given_.data() + (i * (last + 1) + std::min(n, last)) * e_, e_, room.data() + i * e_);
+    std::copy_n(given_.data() + (i * steps() + n) * e_, e_, room.data() + i * e_);
   return room.data();
+}
+
+std::size_t RolloutValidation::steps() const {
+  const double beyond = plan_.beyond * static_cast<double>(plan_.intervals);
+  return plan_.history + plan_.intervals + static_cast<std::size_t>(std::lround(beyond));
 }
 
 template <class Predict>
 RolloutValidation::Runs RolloutValidation::run(const LossContext& context, const Predict& predict) const {
   const std::size_t c = context.system.closure_size();
-  const std::size_t end = plan_.history + plan_.intervals,
-                    last = end + static_cast<std::size_t>(
-                                     std::lround(plan_.beyond * static_cast<double>(plan_.intervals)));
+  const std::size_t end = plan_.history + plan_.intervals, last = steps();
   Runs runs{std::vector<double>(count_ * d_), std::vector<double>(count_ * d_), std::vector<char>(count_),
             std::vector<char>(count_)};
   std::vector<double> y(count_ * d_), closure(count_ * c), previous(count_ * c);

@@ -56,6 +56,7 @@ class RolloutValidation {
   Runs run(const LossContext& context, const Predict& predict) const;
   double mean_error(const Runs& runs, const LossContext& context) const;
   const double* truth(std::size_t i, std::size_t n) const;
+  std::size_t steps() const;  // that a run takes, those beyond the data included
   /// What comes from outside at step n, (count, e), in `room`; null: nothing does.
   const double* given(std::size_t n, std::vector<double>& room) const;
 
@@ -64,7 +65,7 @@ class RolloutValidation {
   std::vector<ValidationPiece> pieces_;
   std::vector<double> truth_;  // (count, history + intervals + 1, d)
   std::vector<char> known_;    // (count, history + intervals + 1): of the data, not filled in; empty: all are
-  std::vector<double> given_;  // (count, history + intervals + 1, e): from outside
+  std::vector<double> given_;  // (count, steps, e): from outside
   std::vector<std::shared_ptr<const System>> systems_;  // (count), where parameters vary
   std::vector<double> low_, high_;  // (d): the range of the data, widened by half on either side
 };

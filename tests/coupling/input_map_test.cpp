@@ -54,6 +54,22 @@ TEST(InputMap, ReadsAllVariablesWhereNothingElseIsSaid) {
   }
 }
 
+TEST(InputMap, ReadsWhatIsGivenForASite) {
+  const auto system = lorenz(4);
+  const std::vector<std::string> given{"F", "depth1", "depth2", "depth3", "depth4"};
+  const InputMap map({{"X[0]"}, {"depth", "F"}, {"X"}, {{0, 0}}}, *system, given);
+  EXPECT_EQ(map.feature_names(), (std::vector<std::string>{"X[0]", "depth", "F"}));
+  EXPECT_EQ(read(map, {10, 20, 30, 40}, {7, 1, 2, 3, 4}),
+            (std::vector<double>{10, 1, 7, 20, 2, 7, 30, 3, 7, 40, 4, 7}));
+  try {
+    InputMap({{}, {"depth"}, {"X"}, {{0, 0}}}, *lorenz(5), given);
+    ADD_FAILURE() << "the fifth site has none";
+  } catch (const UsageError& error) {
+    EXPECT_NE(std::string(error.what()).find("nor is depth1 to depth5, one for each site"), std::string::npos)
+        << error.what();
+  }
+}
+
 TEST(InputMap, ReadsTheStencilOfEverySite) {
   const auto system = lorenz(5);
   const InputMap map({{}, {}, {"X"}, {{-2, 1}}}, *system, {});

@@ -53,11 +53,13 @@ const TrainCase train_cases[]{
      "batch = 40\nwindow = 5\noptimiser = \"lbfgs\"\nprecision = \"float64\"\naveraging = 0\n"},
     // Five sites and three members lie across groups of 4, 8 or 16 sequences; two and four do not.
     {"ClosureOfSites", "kind = \"mamba\"\nd_state = 2\nlocal = {stencil = [-1, 1], of = \"X\"}\n",
-     "batch = 20\nwindow = 6\nselect = \"loss\"\n", ring},
+     "batch = 20\nwindow = 6\nselect = \"loss\"\nnoise = 0.02\n", ring},
     {"ClosureOfSomeSites", "kind = \"gru\"\nlocal = {stencil = [-1, 1], of = \"X\"}\n",
      "batch = 21\nwindow = 6\nsites = 2\n", ring},
     {"RolloutOfSites", "kind = \"gru\"\nlocal = {stencil = [-1, 1], of = \"X\"}\n",
-     "batch = 14\nwindow = 6\nloss = \"rollout\"\nrollout_form = \"sequence\"\nrollout_steps = 2\n", ring},
+     "batch = 14\nwindow = 6\nloss = \"rollout\"\nrollout_form = \"sequence\"\nrollout_steps = 2\nnoise = "
+     "0.02\n",
+     ring},
     {"ScoreInSequence", "kind = \"gru\"\nnoise_channels = 2\nnoise_time = 0.1\n",
      "batch = 14\nwindow = 6\nloss = \"crps\"\nmembers = 3\nrollout_form = \"sequence\"\nrollout_steps = 2\n",
      ring},

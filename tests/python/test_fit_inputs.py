@@ -54,6 +54,36 @@ def test_inputs_are_read_by_the_network_and_stored_with_the_data(tmp_path):
     np.testing.assert_array_equal(data["validation"].forcing[:, :, 0], wind[11:])
 
 
+def test_functions_of_the_time_are_inputs(tmp_path):
+    y, c, a, wind = driven()
+    phase = np.arange(12.0)
+    inputs = {"sun": np.cos, "tide": lambda t: np.sin(t + phase)}
+    mac.fit(tmp_path / "m.safetensors", y, c, DT, rhs=decay, inputs=inputs, **QUICK)
+    data, t = mac.read_data(tmp_path / "m.data.h5"), DT * np.arange(31)
+    assert data.forcing == ["sun", "tide"]
+    np.testing.assert_array_equal(data["train"].forcing[..., 0], np.broadcast_to(np.cos(t), (11, 31)))
+    np.testing.assert_array_equal(data["validation"].forcing[..., 1], [np.sin(t + 11)])
+    with pytest.raises(mac.UsageError, match="the function tide gave the shape"):
+        mac.fit(tmp_path / "m.safetensors", y, c, DT, rhs=decay, inputs={"tide": lambda t: np.zeros(5)}, **QUICK)
+
+
+def test_expressions_of_the_time_have_the_clock_of_the_files(tmp_path):
+    t = 5 + DT * np.arange(101)
+    np.savetxt(tmp_path / "x.csv", np.stack([t, np.sin(t)], 1), delimiter=",", header="t,x", comments="")
+    data = mac.read(tmp_path / "x.csv", tmp_path / "d.h5", split="time", test=0.2, given={"tide": "sin(2*t)", "one": "atan2(t, t)"})
+    assert data.forcing == ["one", "tide"]
+    x = np.concatenate([data[name].resolved[0, :, 0] for name in ["train", "validation", "test"]])
+    tide = np.concatenate([data[name].forcing[0, :, 1] for name in ["train", "validation", "test"]])
+    # Each row has the time of its own: sin 2t = 2 sin t cos t, whose square is known from x.
+    np.testing.assert_allclose(tide**2, 4 * x**2 * (1 - x**2), atol=1e-12)
+    assert np.ptp(data["test"].forcing[0, :, 1]) > 0.5
+    mac.write_data(tmp_path / "again.h5", data.experiment, {name: data[name] for name in data})
+    assert mac.read_data(tmp_path / "again.h5").forcing == ["one", "tide"]
+    for given, message in [({"tide": "sin(2*"}, "data.given.tide"), ({"": "t"}, "is no NAME = EXPRESSION")]:
+        with pytest.raises(mac.UsageError, match=message):
+            mac.read(tmp_path / "x.csv", tmp_path / "no.h5", split="time", given=given)
+
+
 def test_inputs_make_a_closure_better_that_depends_on_them(tmp_path):
     y, c, a, wind = driven(n=30)
     errors = []

@@ -125,6 +125,41 @@ TEST(InputMapLoss, ALocalNetworkDoesNotSeeWhereARingBegins) {
   }
 }
 
+// The law of input noise: the state is disturbed by so many of its variables' scales, and features are those of the
+// disturbed state. So neighbours see the same value of a cell, and products are of disturbed factors.
+TEST(InputMapLoss, NoiseDisturbsTheStateBeforeItIsRead) {
+  for (const NetworkInputs& inputs : {stencil, features, some}) {
+    const LocalProblem noisy = local_problem(inputs, LayerKind::gru, {5, 5}, true);
+    LocalProblem disturbed = noisy, quiet = noisy;
+    quiet.batch.noise.clear();
+    disturbed.batch.noise.clear();
+    for (std::size_t k = 0; k < noisy.batch.resolved.size(); ++k)
+      disturbed.batch.resolved[k] += noisy.batch.noise[k] * noisy.scale[k % 5];
+    EXPECT_EQ(value(noisy, StagePlan{}), value(disturbed, StagePlan{}));
+    EXPECT_NE(value(noisy, StagePlan{}), value(quiet, StagePlan{}));
+  }
+}
+
+TEST(InputMapLoss, NoiseIsThatOfTheStateForAnyNumberOfThreads) {
+  const std::vector<double> values(40 * 30 * 5, 0.5);
+  const TrainingData data(Target::instant, 40, values, values, 5, 5);
+  const auto system = make_system(ConfigTable::parse("name = 'lorenz96'\nN = 5", "test.toml"));
+  StagePlan stage;
+  stage.batch = 64;
+  stage.window = 30;  // 9600 numbers, enough for threads
+  stage.noise = 0.3;
+  stage.steps = 10;
+  stage.noise_from = 0, stage.noise_to = 1;
+  BatchStream one(data, *system, stage, 1, 0, 1, 5), three(data, *system, stage, 1, 0, 3, 5);
+  const std::vector<double> noise = one.at(7).noise;
+  EXPECT_EQ(noise.size(), 64u * 30 * 5);
+  EXPECT_EQ(three.at(7).noise, noise);
+  double squares = 0;
+  for (const double number : noise) squares += number * number;
+  // 9600 numbers say their deviation to .7 %.
+  EXPECT_NEAR(std::sqrt(squares / static_cast<double>(noise.size())), 0.3, 0.01);
+}
+
 // Three steps from each of the times 0, 1 and 2 read what is given at 0 to 4.
 TEST(InputMapLoss, ReadsWhatIsGivenAtTheTimeOfTheStep) {
   for (const RolloutForm form : {RolloutForm::sequence, RolloutForm::autoregressive}) {

@@ -51,7 +51,7 @@ def write_runs(
     if times < 2 or states.size == 0:
         raise UsageError(f"truth has shape {states.shape}, expected at least two times")
     check_sizes("truth", states)
-    given = trajectory_inputs(inputs, "truth", count, times)
+    given = trajectory_inputs(inputs, "truth", count, dt * np.arange(times))
     names = list(names) if names is not None else [f"y{i + 1}" for i in range(variables)]
     if len(names) != variables:
         raise UsageError(f"there are {len(names)} names for {variables} variables")

@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from . import _mac
 from ._mac import Closure, UsageError
-from .inputs import RunInputs, run_inputs
+from .inputs import Inputs, run_inputs
 from .systems import System, as_rhs
 
 
@@ -114,7 +114,7 @@ def rollout(
     hold: Optional[str] = None,
     targets: Optional[Sequence[int]] = None,
     dt: Optional[float] = None,
-    inputs: Optional[RunInputs] = None,
+    inputs: Optional[Inputs] = None,
     past: Optional[ArrayLike] = None,
     continued: bool = False,
     allow_other_parameters: bool = False,

@@ -62,8 +62,8 @@ class DataSet(Mapping[str, Split]):
 
     @property
     def forcing(self) -> list[str]:
-        """Names of the series that drive the system: the columns of a split's `forcing`."""
-        return list(self._file.experiment.forcing)
+        """Names of the series that drive the system: the columns of a split's `forcing`. Those of [data.given] come last."""
+        return [*self._file.experiment.forcing, *self._file.experiment.formulas]
 
     def __getitem__(self, split: str) -> Split:
         return Split(**self._file.read(split))
@@ -168,6 +168,8 @@ def write_data(
         _check_plan(study, name, arrays[name], given.get("time"))
         for key, names in [("parameters", study._experiment.parameters), ("forcing", study._experiment.forcing)]:
             value = numbers(f"{key} of {name}", given.get(key, np.zeros(0)))
+            if key == "forcing" and value.ndim == 3 and value.shape[2] == len(names) + len(study._experiment.formulas):
+                value = value[..., : len(names)]  # formulas are computed, not stored
             shape = arrays[name]["resolved"].shape[: 1 if key == "parameters" else 2] + (len(names),)
             if value.size == 0 and not names:
                 continue

@@ -103,23 +103,23 @@ def _check_inputs_vary(arrays: Arrays, given: Recording) -> None:
             )
 
 
-def _validation(split: Split, train: Recording, lattice: Optional[Lattice]) -> Optional[Recording]:
+def _validation(split: Split, train: Recording, lattice: Optional[Lattice], dt: float) -> Optional[Recording]:
     """None: a share of the trajectories."""
     if isinstance(split, Mapping) and "resolved" in split:
         unknown = set(split) - {"resolved", "closure", "inputs"}
         if unknown:
             raise UsageError(f"validation has an unknown {', '.join(sorted(map(str, unknown)))}")
-        found = from_arrays("validation", split["resolved"], split.get("closure"), split.get("inputs"), lattice)
+        found = from_arrays("validation", split["resolved"], split.get("closure"), split.get("inputs"), lattice, dt)
     elif isinstance(split, (tuple, list)):
         if len(split) != 2:
             raise UsageError(f"validation has {len(split)} arrays, expected (resolved, closure)")
-        found = from_arrays("validation", split[0], split[1], None, lattice)
+        found = from_arrays("validation", split[0], split[1], None, lattice, dt)
     elif not isinstance(split, Mapping) and np.ndim(split) == 0:
         if not isinstance(split, (int, float, np.number)):
             raise UsageError(f"validation is {split!r}, expected a share of the trajectories, or arrays")
         return None
     else:
-        found = from_arrays("validation", split, None, None, lattice)
+        found = from_arrays("validation", split, None, None, lattice, dt)
     if found.resolved.shape[2] != train.resolved.shape[2]:
         raise UsageError(f"validation has {found.resolved.shape[2]} variables, the training data {train.resolved.shape[2]}")
     if (found.closure is None) != (train.closure is None):
@@ -176,7 +176,8 @@ def fit(
     rhs         the reduced right-hand side f(t, y), vectorised over rows, as in mac.rollout: trials are judged with it
     rhs_vjp     v^T J of its Jacobian J at the rows of y, as f(t, y, v); or rhs_jvp: J v. For losses through rollouts, which
                 take differences otherwise
-    inputs      numbers that are no unknowns, by name: (trajectories,) a parameter, (trajectories, times) a forcing.
+    inputs      numbers that are no unknowns, by name: (trajectories,) a parameter, (trajectories, times) a forcing, or
+                a function of the time, which starts at 0, that gives a number or one for each trajectory.
                 The network reads them. Of a data set their names; default: all that it has
     local       one network for every site of a field: {"stencil": [-2, 2], "edges": "periodic"}
     validation  the share of the trajectories that is kept for it (at least one; of a single one its last part), or
@@ -215,10 +216,10 @@ def fit(
         raise UsageError(f"path is {str(path)!r}, expected the name of a file to write")
     function = _as_function(rhs)
     if data_set is None:
-        train = from_arrays("train", resolved, closure, inputs, lattice)  # type: ignore[arg-type]
+        train = from_arrays("train", resolved, closure, inputs, lattice, step)  # type: ignore[arg-type]
         names = _names(names, lattice, train.resolved.shape[2])
         target_list = _targets(targets, lattice, names, train.closure)
-        kept = _validation(validation, train, lattice)
+        kept = _validation(validation, train, lattice, step)
     else:
         if closure is not None or isinstance(inputs, Mapping):
             raise UsageError("a data set has its closure and inputs: leave out closure, and say of inputs only the names")

@@ -11,8 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 from ._mac import UsageError
 
 Floats = NDArray[np.float64]
-Inputs = Mapping[str, ArrayLike]
-RunInputs = Mapping[str, Union[ArrayLike, Callable[[float], ArrayLike]]]
+Inputs = Mapping[str, Union[ArrayLike, Callable[[float], ArrayLike]]]
 
 
 def _numbers(name: str, value: Any) -> Floats:
@@ -53,36 +52,43 @@ class GivenInputs:
         return {key: np.stack(list(named.values()), axis=-1) for key, named in stacks.items() if named}
 
 
-def trajectory_inputs(inputs: Optional[Inputs], split: str, trajectories: int, times: int) -> GivenInputs:
-    """A number a trajectory is a parameter, a number a trajectory and time a forcing."""
+def _of_time(name: str, function: Callable[[float], ArrayLike], times: Floats, rows: int, kind: str) -> Floats:
+    """(rows, times) of a function of the time that gives a number, or one for each row."""
+    array = _numbers(name, [function(float(t)) for t in times])
+    array = array.T if array.ndim == 2 else array[None]
+    if array.ndim != 2 or array.shape[0] not in (1, rows):
+        raise UsageError(f"inputs: the function {name} gave the shape {array.shape[:-1]}, expected a number, or one for each of {rows} {kind}")
+    return np.broadcast_to(array, (rows, times.size))
+
+
+def trajectory_inputs(inputs: Optional[Inputs], split: str, trajectories: int, times: Floats) -> GivenInputs:
+    """A number a trajectory is a parameter, a number a trajectory and time a forcing, as is a function of the time."""
     given = GivenInputs({}, {})
     for name, value in _named(inputs or {}).items():
+        if callable(value):
+            given.forcing[name] = _of_time(name, value, times, trajectories, "trajectories")
+            continue
         array = _numbers(name, value)
         if array.shape == (trajectories,):
             given.parameters[name] = array
-        elif array.shape == (trajectories, times):
+        elif array.shape == (trajectories, times.size):
             given.forcing[name] = array
         else:
             raise UsageError(
                 f"inputs: {name} of {split} has shape {array.shape}, expected ({trajectories},), a number a trajectory, "
-                f"or ({trajectories}, {times}), one for every time"
+                f"or ({trajectories}, {times.size}), one for every time"
             )
     return given
 
 
-def run_inputs(inputs: Optional[RunInputs], columns: Optional[int], times: Floats) -> tuple[list[str], Floats]:
+def run_inputs(inputs: Optional[Inputs], columns: Optional[int], times: Floats) -> tuple[list[str], Floats]:
     """Names, and their numbers (columns, times, names) at the closure steps of a rollout; columns None: y0 has none."""
     named = _named(inputs or {})
     count = 1 if columns is None else columns
     values = np.zeros((count, times.size, len(named)))
     for k, (name, value) in enumerate(named.items()):
         if callable(value):
-            array = _numbers(name, [value(float(t)) for t in times])  # (times,) or (times, columns)
-            array = array.T if array.ndim == 2 else array[None]
-            if array.ndim != 2 or array.shape[0] not in (1, count):
-                raise UsageError(
-                    f"inputs: the function {name} gave the shape {array.shape[:-1]}, expected a number, or one for each of {count} columns"
-                )
+            array = _of_time(name, value, times, count, "columns")
         else:
             array = _numbers(name, value)
             shapes = [(), (times.size,)] if columns is None else [(), (count,), (count, times.size)]

@@ -7,7 +7,7 @@ import sys
 import tempfile
 import warnings
 import weakref
-from typing import Optional, Sequence, Union
+from typing import Mapping, Optional, Sequence, Union
 
 from . import _mac
 from ._mac import UsageError
@@ -41,6 +41,7 @@ def read(
     closure: Optional[Names] = None,
     forcing: Optional[Names] = None,
     parameters: Optional[Names] = None,
+    given: Optional[Mapping[str, str]] = None,
     targets: Optional[Names] = None,
     system: Optional[PathLike] = None,
     missing: Union[None, float, Sequence[float]] = None,
@@ -63,7 +64,7 @@ def read(
     The options are those of the command (docs/import.md). What looks wrong is a DataWarning; what was done is printed
     with quiet = False.
     """
-    given = [files] if isinstance(files, (str, os.PathLike)) else list(files)
+    sources = [files] if isinstance(files, (str, os.PathLike)) else list(files)
     settings = {
         "variables": _list(variables),
         "time": time,
@@ -77,6 +78,7 @@ def read(
         "closure": _list(closure),
         "forcing": _list(forcing),
         "parameters": _list(parameters),
+        "given": None if given is None else "; ".join(f"{name} = {text}" for name, text in given.items()),
         "targets": _list(targets),
         "system": system,
         "missing": [float(missing)] if isinstance(missing, (int, float)) else missing,
@@ -93,7 +95,7 @@ def read(
         "length": length,
         "allow-leakage": allow_leakage,
     }
-    if not given:
+    if not sources:
         raise UsageError("there is no file to read")
     text = toml_lines({key: value for key, value in settings.items() if value is not None})
     folder = None
@@ -101,7 +103,7 @@ def read(
         folder = tempfile.TemporaryDirectory(prefix="mac-read-")
         path = os.path.join(folder.name, "data.h5")
     try:
-        notes, messages = _mac.import_data([str(file) for file in given], text, str(path), quiet)
+        notes, messages = _mac.import_data([str(file) for file in sources], text, str(path), quiet)
     except BaseException:
         if folder is not None:
             folder.cleanup()

@@ -40,7 +40,7 @@ class Recording:
 
 
 def from_arrays(
-    name: str, resolved: Fields, closure: Optional[Fields], inputs: Optional[Inputs], lattice: Optional[Lattice]
+    name: str, resolved: Fields, closure: Optional[Fields], inputs: Optional[Inputs], lattice: Optional[Lattice], dt: float
 ) -> Recording:
     if lattice is not None:
         y = flat(f"resolved of {name}", resolved, lattice.fields)
@@ -49,7 +49,7 @@ def from_arrays(
         y = numbers(f"resolved of {name}", resolved)
         c = None if closure is None else numbers(f"closure of {name}", closure)
     check_states(f"resolved of {name}", y)
-    return Recording(name, y, c, inputs=trajectory_inputs(inputs, name, y.shape[0], y.shape[1]))
+    return Recording(name, y, c, inputs=trajectory_inputs(inputs, name, y.shape[0], dt * np.arange(y.shape[1])))
 
 
 def from_data_set(data: DataSet, name: str, targets: Sequence[int], given: Optional[Sequence[str]], with_closure: bool) -> Recording:
@@ -61,7 +61,6 @@ def from_data_set(data: DataSet, name: str, targets: Sequence[int], given: Optio
     if unknown:
         raise UsageError(f"inputs has {', '.join(unknown)}, the data set has {', '.join(columns) or 'none'}")
     inputs = {key: value for key, value in columns.items() if given is None or key in given}
-    count, times = split.resolved.shape[:2]
     closure = mean = None
     if with_closure:
         own = list(data.experiment.system.closure_targets)
@@ -75,7 +74,7 @@ def from_data_set(data: DataSet, name: str, targets: Sequence[int], given: Optio
         split.resolved,
         closure,
         mean,
-        trajectory_inputs(inputs, name, count, times),
+        trajectory_inputs(inputs, name, split.resolved.shape[0], split.time),
         np.isnan(split.closure).any(axis=2) if split.masked else None,
         np.isnan(split.closure_mean).any(axis=2) if split.masked else None,
     )

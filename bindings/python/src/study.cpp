@@ -133,6 +133,14 @@ void bind_experiment(py::module_& module) {
       .def_property_readonly("splits", &describe_splits)
       .def_property_readonly("parameters", [](const Experiment& e) { return e.data.parameters; })
       .def_property_readonly("forcing", [](const Experiment& e) { return e.data.forcing; })
+      .def_property_readonly(
+          "formulas",
+          [](const Experiment& e) {
+            const std::vector<std::string> all = e.data.input_names();
+            return std::vector(
+                all.begin() + static_cast<std::ptrdiff_t>(e.data.parameters.size() + e.data.forcing.size()),
+                all.end());
+          })
       .def_property_readonly("models", &describe_models)
       .def_property_readonly(
           "recorded_equations",

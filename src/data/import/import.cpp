@@ -21,14 +21,37 @@ namespace {
 
 constexpr std::size_t numbers_of_a_block = 1 << 17, rows_of_a_chunk = 4096;
 
+std::string quoted(const std::string& text) {
+  std::string escaped;
+  for (const char c : text) escaped += c == '"' || c == '\\' ? std::string{'\\', c} : std::string{c};
+  return "\"" + escaped + "\"";
+}
+
 std::string quoted(const std::vector<std::string>& texts) {
   std::vector<std::string> parts;
-  for (const std::string& text : texts) {
-    std::string escaped;
-    for (const char c : text) escaped += c == '"' || c == '\\' ? std::string{'\\', c} : std::string{c};
-    parts.push_back("\"" + escaped + "\"");
-  }
+  for (const std::string& text : texts) parts.push_back(quoted(text));
   return fmt::format("[{}]", fmt::join(parts, ", "));
+}
+
+/// [data.given] of "wind = sin(t); tide = cos(t/12)".
+std::string given_text(const std::string& given) {
+  std::istringstream parts(given);
+  std::string text = "\n[data.given]\n";
+  const auto trimmed = [](std::string part) {
+    part.erase(0, part.find_first_not_of(" \t\n"));
+    part.erase(part.find_last_not_of(" \t\n") + 1);
+    return part;
+  };
+  for (std::string part; std::getline(parts, part, ';');) {
+    if (trimmed(part).empty()) continue;
+    const std::size_t equals = part.find('=');
+    const std::string name = trimmed(part.substr(0, equals));
+    if (equals == std::string::npos || name.empty())
+      throw UsageError("given: \"{}\" is no NAME = EXPRESSION, as in \"tide = sin(2*pi*t/12.4)\"",
+                       trimmed(part));
+    text += fmt::format("{} = {}\n", quoted(name), quoted(trimmed(part.substr(equals + 1))));
+  }
+  return text;
 }
 
 /// The tables [system] and [system.…] of an experiment, word for word.
@@ -115,6 +138,7 @@ class Import {
     if (!others.empty()) text += fmt::format("parameters = {}\n", quoted(others));
     if (!recordings_.forcing_names().empty())
       text += fmt::format("forcing = {}\n", quoted(recordings_.forcing_names()));
+    if (!plan_.given.empty()) text += given_text(plan_.given);
     for (const ImportSplit& split : splits_)
       text += fmt::format("\n[data.{}]\ntrajectories = {}\nhorizon = {}\n", split.name, split.pieces.size(),
                           static_cast<double>(split.times - 1) * dt);
@@ -161,14 +185,17 @@ class Import {
     const System& system = *experiment.system;
     const std::size_t n = split.pieces.size(), times = split.times;
     std::vector<std::string> labels;
+    std::vector<double> starts;
     for (const Piece& piece : split.pieces) {
       const Segment& segment = survey_.segments[piece.segment];
-      const double start = segment.start + static_cast<double>(piece.first) * survey_.dt;
-      labels.push_back(fmt::format("{}, from {:.6g}", recordings_.label(segment.trajectory), start));
+      starts.push_back(segment.start + static_cast<double>(piece.first) * survey_.dt);
+      labels.push_back(fmt::format("{}, from {:.6g}", recordings_.label(segment.trajectory), starts.back()));
     }
     std::vector<double> time(times);
     for (std::size_t t = 0; t < times; ++t) time[t] = static_cast<double>(t) * survey_.dt;
     create_split_group(file, split.name, labels, time, recordings_.time_unit());
+    if (experiment.data.formulas)
+      file.create_dataset(fmt::format("/{}/clock", split.name), {n}).write({0}, {n}, starts.data());
     h5::Dataset resolved = create_series(file, split.name, "resolved", n, times, system.resolved_names());
     if (std::ranges::any_of(recordings_.units(), [](const std::string& unit) { return !unit.empty(); }))
       resolved.set_attribute("units", recordings_.units());
@@ -298,6 +325,7 @@ void read_import_plan(const ConfigTable& table, ImportPlan& plan) {
   plan.closure = table.strings_or("closure", plan.closure);
   plan.forcing = table.strings_or("forcing", plan.forcing);
   plan.parameters = table.strings_or("parameters", plan.parameters);
+  plan.given = table.string_or("given", plan.given);
   plan.names = table.strings_or("names", plan.names);
   plan.units = table.strings_or("units", plan.units);
   plan.targets = table.strings_or("targets", plan.targets);
