@@ -67,7 +67,8 @@ TEST(VaryingParameters, AreDrawnForEachTrajectoryAndStored) {
   train.read_inputs(4, 1, 3, inputs.data());
   EXPECT_EQ(inputs, std::vector<double>(3, values[4]));
   EXPECT_THROW(train.read_inputs(6, 0, 1, inputs.data()), Error);
-  EXPECT_THROW(train.read_inputs(0, 5, 2, inputs.data()), Error);
+  train.read_inputs(0, 5, 3, inputs.data());  // two times beyond the end of the data
+  EXPECT_EQ(inputs, std::vector<double>(3, values[0]));
 }
 
 TEST(VaryingParameters, GiveTheSameBytesForAnyThreadCount) {
