@@ -174,3 +174,5 @@ def test_the_site_is_built():
     for page in ["index.html", "ideas.html", "experiments.html", "examples/01-command-line.html", "zoo/burgers-mac.html"]:
         text = (ROOT / "build/site" / page).read_text()
         assert "https://fonts" not in text and "cdn." not in text  # offline
+        script = re.search(r'script src="([./]*search/local.js)"', text)[1]  # pages that are opened from a folder can be searched
+        assert (ROOT / "build/site" / page).parent.joinpath(script).read_text().startswith("__search = ")
