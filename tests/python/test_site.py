@@ -176,3 +176,4 @@ def test_the_site_is_built():
         assert "https://fonts" not in text and "cdn." not in text  # offline
         script = re.search(r'script src="([./]*search/local.js)"', text)[1]  # pages that are opened from a folder can be searched
         assert (ROOT / "build/site" / page).parent.joinpath(script).read_text().startswith("__search = ")
+    assert "<code>cli</code>" in (text := (ROOT / "build/site/architecture.html").read_text()) and "graph BT" not in text  # the rooms, as a table
