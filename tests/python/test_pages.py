@@ -27,7 +27,8 @@ NAMED = re.compile(r"(?:/\* (\S+\.\w+) \*/|(?://|!|#) (\S+\.\w+))\n")
 def prefix(tmp_path_factory):
     """MAC as it is installed."""
     folder = tmp_path_factory.mktemp("installed") / "prefix"
-    subprocess.run(["cmake", "--install", BUILD, "--prefix", folder], check=True, capture_output=True)
+    done = subprocess.run(["cmake", "--install", BUILD, "--prefix", folder], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
     return folder
 
 
