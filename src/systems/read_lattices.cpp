@@ -11,7 +11,7 @@ namespace mac {
 namespace {
 
 const std::vector<std::string> edge_choices{"periodic", "nearest", "zero",
-                                          "mirror"};  // in the order of the enum
+                                            "mirror"};  // in the order of the enum
 
 /// u and u7, T and T3_12
 bool is_numbered(const std::string& variable, const std::string& name) {
