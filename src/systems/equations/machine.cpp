@@ -42,9 +42,11 @@ void other(const Instruction& i, const double* a, const double* b, const double*
 
 }  // namespace
 
-/// Neighbours in memory; may lie at any number, and where other doubles do.
-using Half =
-    double __attribute__((vector_size(block / 2 * sizeof(double)), aligned(alignof(double)), may_alias));
+using Half = double __attribute__((vector_size(block / 2 * sizeof(double))));
+/// In memory, where it may lie at any number, among other doubles.
+struct __attribute__((packed, may_alias)) HalfInMemory {
+  Half numbers;
+};
 
 // Single numbers never go to the output directly; an array may.
 #define MAC_A work[i->a]
@@ -55,16 +57,17 @@ using Half =
   double* const out = (i->to_output ? output : work) + i->out;                         \
   const std::size_t n = i->n;                                                          \
   static_cast<void>(a), static_cast<void>(b), static_cast<void>(c), static_cast<void>(n);
-#define MAC_HALF(array) (*reinterpret_cast<const Half*>((array) + k))
+#define MAC_HALF(array) (reinterpret_cast<const HalfInMemory*>((array) + k)->numbers)
 // The result may take the place of an operand, never lies shifted against it. s: a number beside arrays
-#define MAC_EACH(shape, number, expression)                                                        \
-  case shape: {                                                                                    \
-    MAC_ARRAYS                                                                                     \
-    const double one = number;                                                                     \
-    const Half s = {one, one, one, one};                                                           \
-    static_cast<void>(s);                                                                          \
-    for (std::size_t k = 0; k < n; k += block / 2) *reinterpret_cast<Half*>(out + k) = expression; \
-    break;                                                                                         \
+#define MAC_EACH(shape, number, expression)                           \
+  case shape: {                                                       \
+    MAC_ARRAYS                                                        \
+    const double one = number;                                        \
+    const Half s = {one, one, one, one};                              \
+    static_cast<void>(s);                                             \
+    for (std::size_t k = 0; k < n; k += block / 2)                    \
+      reinterpret_cast<HalfInMemory*>(out + k)->numbers = expression; \
+    break;                                                            \
   }
 #define MAC_BINARY(op, symbol)                                  \
   case code_of(op, 0):                                          \
@@ -111,24 +114,24 @@ using Half =
   }
 
 // Few numbers are copied without a call, which a plain loop would become.
-#define MAC_COPY(source, target)                         \
-  {                                                      \
-    const double* const from = (source) + piece.from;    \
-    double* const to = (target) + piece.to;              \
-    const std::size_t n = piece.n;                       \
-    if (n > 32) {                                        \
-      std::copy_n(from, n, to);                          \
-      continue;                                          \
-    }                                                    \
-    std::size_t k = 0;                                   \
-    for (; k + block / 2 <= n; k += block / 2) {         \
-      *reinterpret_cast<Half*>(to + k) = MAC_HALF(from); \
-      asm volatile("" ::: "memory");                     \
-    }                                                    \
-    for (; k < n; ++k) {                                 \
-      to[k] = from[k];                                   \
-      asm volatile("" ::: "memory");                     \
-    }                                                    \
+#define MAC_COPY(source, target)                                         \
+  {                                                                      \
+    const double* const from = (source) + piece.from;                    \
+    double* const to = (target) + piece.to;                              \
+    const std::size_t n = piece.n;                                       \
+    if (n > 32) {                                                        \
+      std::copy_n(from, n, to);                                          \
+      continue;                                                          \
+    }                                                                    \
+    std::size_t k = 0;                                                   \
+    for (; k + block / 2 <= n; k += block / 2) {                         \
+      reinterpret_cast<HalfInMemory*>(to + k)->numbers = MAC_HALF(from); \
+      asm volatile("" ::: "memory");                                     \
+    }                                                                    \
+    for (; k < n; ++k) {                                                 \
+      to[k] = from[k];                                                   \
+      asm volatile("" ::: "memory");                                     \
+    }                                                                    \
   }
 
 MAC_VECTOR_CLONES
@@ -164,8 +167,8 @@ void run(const Tape& tape, const double* input, double* work, double* output) {
               default:
                 x = -x, y = -y;
             }
-          *reinterpret_cast<Half*>(out + k) = x;
-          *reinterpret_cast<Half*>(out + k + block / 2) = y;
+          reinterpret_cast<HalfInMemory*>(out + k)->numbers = x;
+          reinterpret_cast<HalfInMemory*>(out + k + block / 2)->numbers = y;
         }
         break;
       }

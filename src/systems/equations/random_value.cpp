@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cmath>
 #include <numbers>
 
@@ -14,9 +15,13 @@ namespace {
 // For one number of an initial state: some seconds. More is a slip in the range of a sum.
 constexpr std::size_t most_terms = 2'000'000;
 
+/// What is going to be evaluated, before it is.
+void expect_work(std::size_t parts, const Expression& e, const Here& here) {
+  if (here.work + parts > most_terms) throw TextError(e.at, "the initial state has too many terms");
+}
 void count_work(std::size_t parts, const Expression& e, Here& here) {
+  expect_work(parts, e, here);
   here.work += parts;
-  if (here.work > most_terms) throw TextError(e.at, "the initial state has too many terms");
 }
 
 /// Index arithmetic with the indices of this point as parameters.
@@ -61,6 +66,7 @@ double sum(const Expression& e, Here& here) {
   } else {
     throw TextError(e.at, fmt::format("the index {0} has no range; write sum({0} = 1..N, ...)", e.name));
   }
+  expect_work(static_cast<std::size_t>(std::max(0L, last - first + 1)), e, here);
   const auto before = here.index;
   double total = 0;
   for (long k = first; k <= last; ++k) {
