@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 import mac
+from mac.data import split_arrays
 
 DT = 0.05
 TIME = DT * np.arange(120)
@@ -165,6 +166,10 @@ def test_a_given_closure_is_taken_as_it_is(tmp_path):
     np.savez(tmp_path / "y.npz", y=y, c=y[..., :1] ** 2, t=TIME)
     data = mac.read(tmp_path / "y.npz", variables="y", closure="c", targets="y2")
     assert np.array_equal(data["train"].closure[..., 0], data["train"].resolved[..., 0] ** 2)
+    c, mean = data["train"].closure, data["train"].closure_mean
+    cubic = split_arrays("train", data["train"].resolved, c)["closure_mean"]
+    assert np.allclose(mean[:, 1:-1], cubic[:, 1:-1], rtol=0, atol=1e-14)  # rounding: the same sum in another order
+    assert np.allclose(mean[:, [0, -1]], (c[:, [0, -2]] + c[:, [1, -1]]) / 2, rtol=0, atol=1e-14)  # no four around them
 
 
 def test_splits_are_seeded_and_by_trajectory_or_time(tmp_path):

@@ -14,12 +14,13 @@ Trial trial(double noise, double error, Rollouts rollouts = Rollouts::none, doub
   return made;
 }
 
-TEST(TrialChoice, LetsTheLeastNoiseThatDidAsWellIntoTheHeat) {
-  const std::vector<Trial> trials{trial(0.03, 0.10), trial(0.01, 0.11), trial(0.09, 0.30), trial(0, 0.5)};
+TEST(TrialChoice, LetsTheLeastNoiseThatDidAsWellIntoTheHeatBeforeTheNextBest) {
+  const std::vector<Trial> trials{trial(0.03, 0.10), trial(0.01, 0.114), trial(0.09, 0.105), trial(0, 0.5)};
   const auto entrants = heat_entrants(trials, trials[0].settings, 4e-3);
-  ASSERT_EQ(entrants.size(), 2u) << "the others are over twice as wrong";
+  ASSERT_EQ(entrants.size(), 3u) << "one is over twice as wrong";
   EXPECT_EQ(entrants[0].noise, 0.03);
-  EXPECT_EQ(entrants[1].noise, 0.01) << "10 % worse, which a short trial cannot tell";
+  EXPECT_EQ(entrants[1].noise, 0.01) << "14 % worse, which a short trial cannot tell";
+  EXPECT_EQ(entrants[2].noise, 0.09);
 }
 
 TEST(TrialChoice, LetsThePlannedLearningRateIntoTheHeatBesideAHigherOne) {
