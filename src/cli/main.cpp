@@ -1,5 +1,6 @@
 // mac: simulate, learn the closure, roll out, evaluate. One command a stage; see docs/cli.md.
 #include <fmt/format.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cstdio>
@@ -130,14 +131,28 @@ int run(int argc, char** argv) {
   }
 }
 
+pid_t process = 0;
+bool returned = false;
+
+/// HDF5 ends the program itself where it has no memory for a call, and a plug-in may do so: that is said, too. Children
+/// are no concern of this.
+void at_the_end() {
+  if (!returned && ::getpid() == process && ranks().size() == 1)
+    std::fputs("mac: a library ended the program, as HDF5 does where there is not enough memory\n", stderr);
+}
+
 }  // namespace
 }  // namespace mac::cli
 
 int main(int argc, char** argv) {
+  mac::cli::process = ::getpid();
+  std::atexit(mac::cli::at_the_end);
+  int exit_code = 1;
   try {
-    return mac::cli::run(argc, argv);
+    exit_code = mac::cli::run(argc, argv);
   } catch (const std::exception& error) {  // before the command was known
     mac::say("mac: {}\n", error.what());
-    return 1;
   }
+  mac::cli::returned = true;
+  return exit_code;
 }

@@ -35,6 +35,8 @@ class Rollout:
 def _numbers(name: str, value: ArrayLike) -> NDArray[np.float64]:
     if np.iscomplexobj(value):
         raise UsageError(f"{name} is an array of complex numbers, expected real ones")
+    if np.ma.is_masked(value):
+        raise UsageError(f"{name} is a masked array, expected numbers everywhere")
     try:
         return np.ascontiguousarray(value, dtype=float)
     except (TypeError, ValueError):
