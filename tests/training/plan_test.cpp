@@ -148,7 +148,7 @@ TEST(TrainingPlan, SaysItselfAsTheFilesOfTheZooDo) {
       ++files;
     }
   }
-  EXPECT_EQ(files, 17u);
+  EXPECT_EQ(files, 19u);
 }
 
 TEST(TrainingPlan, SaysNewerSettingsOnlyWhereTheyAreSet) {
