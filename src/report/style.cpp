@@ -19,6 +19,7 @@ const std::map<std::string, LineStyle, std::less<>> known{
     {"cubic_memory", {"#56b4e9", {4, 1.5, 1, 1.5}, 1.6}},
     {"polynomial", {"#a6761d", {2, 2}, 1.6}},
     {"exact", {"#808080", {1, 2}, 1.6}},
+    {"training range", {"#808080", {3, 3}, 1.6}},
 };
 
 // For models the paper has not: other colours, other dashes.
