@@ -4,7 +4,7 @@
 //
 //   fuzz_replay CORPUS TARGET MUTANTS [SEED]
 //
-// An input that ends the program is left in fuzz-crash-TARGET.
+// An input that ends the program is left in fuzz-crash-TARGET. SIGINT and SIGTERM end it earlier, with the count so far.
 #include <fcntl.h>
 #include <unistd.h>
 
@@ -40,6 +40,7 @@ std::size_t below(std::size_t count) { return random_bits() % count; }
 
 Bytes current;
 std::string crash_file;
+volatile std::sig_atomic_t stopped = 0;
 
 void leave_the_input(int signal) {
   const int fd = ::open(crash_file.c_str(), O_CREAT | O_TRUNC | O_WRONLY, 0644);
@@ -134,13 +135,15 @@ int main(int argc, char** argv) {
   if (argc == 5) random_bits.seed(static_cast<unsigned>(std::strtoul(argv[4], nullptr, 10)));
   crash_file = "fuzz-crash-" + name;
   for (const int signal : {SIGSEGV, SIGABRT, SIGFPE, SIGBUS, SIGILL}) std::signal(signal, leave_the_input);
+  for (const int signal : {SIGINT, SIGTERM}) std::signal(signal, [](int) { stopped = 1; });
   const Corpus corpus = corpus_of(argv[1], name);
   for (const Bytes& input : corpus.inputs) {
     current = input;
     target.run(current.data(), current.size());
   }
   const std::size_t mutants = std::strtoull(argv[3], nullptr, 10);
-  for (std::size_t n = 0; n < mutants && corpus.mutated > 0; ++n) {
+  std::size_t n = 0;
+  for (; n < mutants && corpus.mutated > 0 && !stopped; ++n) {
     current = corpus.inputs[below(corpus.mutated)];
     std::size_t size = std::min(current.size(), longest);
     current.resize(longest);
@@ -152,6 +155,6 @@ int main(int argc, char** argv) {
     current.shrink_to_fit();  // a read beyond its end is one beyond an allocation
     target.run(current.data(), current.size());
   }
-  std::printf("%s: %zu inputs of the corpus, %zu mutants\n", name.c_str(), corpus.inputs.size(), mutants);
+  std::printf("%s: %zu inputs of the corpus, %zu mutants\n", name.c_str(), corpus.inputs.size(), n);
   return corpus.inputs.empty() ? 1 : 0;
 }
