@@ -148,7 +148,7 @@ TEST(TrainingPlan, SaysItselfAsTheFilesOfTheZooDo) {
       ++files;
     }
   }
-  EXPECT_EQ(files, 19u);
+  EXPECT_EQ(files, 20u);
 }
 
 TEST(TrainingPlan, SaysNewerSettingsOnlyWhereTheyAreSet) {
