@@ -17,10 +17,8 @@ class CommandLine : public ::testing::Test {
   CommandLine() { write_bytes(file("study.toml"), study); }
   std::string file(const std::string& name) const { return folder_.file(name); }
   /// @ stands for the scratch folder.
-  ProgramResult mac(std::string arguments, const std::string& prefix = "") const {
-    for (std::size_t at; (at = arguments.find('@')) != std::string::npos;)
-      arguments.replace(at, 1, folder_.path().string());
-    return run_program(arguments, prefix);
+  ProgramResult mac(const std::string& arguments, const std::string& prefix = "") const {
+    return run_program_in(folder_.path(), arguments, prefix);
   }
   void generate() { ASSERT_EQ(mac("generate @/study.toml -o @/data.h5").exit_code, 0); }
   ScratchFolder folder_;

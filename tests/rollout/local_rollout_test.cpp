@@ -41,10 +41,8 @@ class LocalRollout : public ::testing::Test {
   }
   static void TearDownTestSuite() { delete folder_; }
   static std::string file(const std::string& name) { return folder_->file(name); }
-  static test::ProgramResult mac(std::string arguments) {
-    for (std::size_t at; (at = arguments.find('@')) != std::string::npos;)
-      arguments.replace(at, 1, folder_->path().string());
-    return test::run_program(arguments + " --quiet");
+  static test::ProgramResult mac(const std::string& arguments) {
+    return test::run_program_in(folder_->path(), arguments + " --quiet");
   }
   static test::ScratchFolder* folder_;
 };

@@ -36,10 +36,8 @@ class OtherParameters : public ::testing::Test {
   }
   static void TearDownTestSuite() { delete folder_; }
   static std::string model() { return folder_->file("mac.safetensors"); }
-  static test::ProgramResult mac(std::string arguments) {
-    for (std::size_t at; (at = arguments.find('@')) != std::string::npos;)
-      arguments.replace(at, 1, folder_->path().string());
-    return test::run_program(arguments + " --quiet");
+  static test::ProgramResult mac(const std::string& arguments) {
+    return test::run_program_in(folder_->path(), arguments + " --quiet");
   }
   static void expect_refused(const test::ProgramResult& result) {
     EXPECT_EQ(result.exit_code, 2) << result.output;

@@ -5,6 +5,7 @@
 
 #include <array>
 #include <cstdio>
+#include <filesystem>
 #include <string>
 
 namespace mac::test {
@@ -30,6 +31,14 @@ inline ProgramResult run_command(const std::string& command) {
 /// `mac ARGUMENTS`; `prefix` may set limits or variables.
 inline ProgramResult run_program(const std::string& arguments, const std::string& prefix = "") {
   return run_command(prefix + " " + std::string(MAC_PROGRAM) + " " + arguments + " 2>&1 < /dev/null");
+}
+
+/// The same with @ for a folder.
+inline ProgramResult run_program_in(const std::filesystem::path& folder, std::string arguments,
+                                    const std::string& prefix = "") {
+  for (std::size_t at; (at = arguments.find('@')) != std::string::npos;)
+    arguments.replace(at, 1, folder.string());
+  return run_program(arguments, prefix);
 }
 
 }  // namespace mac::test
