@@ -135,7 +135,7 @@ def test_a_rollout_after_a_past_reads_its_inputs_too(tmp_path):
         ({"a": np.ones(3), "wind": 0.0}, "a has shape (3,), expected one of (), (2,), (2, 4)"),
         ({"a": 1.0, "wind": np.zeros(4)}, "wind has shape (4,)"),
         ({"a": np.nan, "wind": 0.0}, "a holds a number that is not finite"),
-        ({"a": "one", "wind": 0.0}, "a is a str"),
+        ({"a": "one", "wind": 0.0}, "a is no array of numbers but a str"),
         ([1, 2], "inputs is a list"),
         ({"a": 1.0, "wind": lambda t: np.zeros(5)}, "the function wind gave the shape"),
     ],

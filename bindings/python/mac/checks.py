@@ -26,19 +26,21 @@ def warn(message: str) -> None:
     warnings.warn(message, DataWarning, stacklevel=4)
 
 
-def numbers(name: str, values: Any) -> Floats:
+def numbers(name: str, values: Any, expected: str = "(trajectories, times, variables), all of one length") -> Floats:
     """Real numbers in an array of their own type; what would be lost on the way is refused."""
-    if isinstance(values, np.ma.MaskedArray) and np.ma.is_masked(values):
-        raise UsageError(f"{name} is a masked array: cut the trajectories at what is masked; of files, mac.read(gaps=...) does")
+    if np.ma.is_masked(values):
+        raise UsageError(
+            f"{name} is a masked array, expected numbers everywhere: cut the trajectories at what is masked; of files, mac.read(gaps=...) does"
+        )
     try:
         array = np.asarray(values)
         if np.iscomplexobj(array):
             raise UsageError(f"{name} holds complex numbers, expected real ones: give real and imaginary parts as variables")
-        return array.astype(float)
+        return array.astype(float, order="C")
     except (TypeError, ValueError) as error:
         if isinstance(error, UsageError):
             raise
-        raise UsageError(f"{name} is no array of numbers, expected (trajectories, times, variables), all of one length") from None
+        raise UsageError(f"{name} is no array of numbers but a {type(values).__name__}, expected {expected}") from None
 
 
 def time_step(dt: Any) -> float:

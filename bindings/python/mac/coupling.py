@@ -11,6 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from . import _mac
 from ._mac import Closure, UsageError
+from .checks import numbers
 from .inputs import Inputs, run_inputs
 from .systems import System, as_rhs
 
@@ -30,17 +31,6 @@ class Rollout:
     resolved: NDArray[np.float64]  # ([columns,] times, variables); NaN from a blow-up on
     closure: NDArray[np.float64]  # ([columns,] times, components)
     blow_up_time: NDArray[np.float64]  # ([columns]); NaN where there was none
-
-
-def _numbers(name: str, value: ArrayLike) -> NDArray[np.float64]:
-    if np.iscomplexobj(value):
-        raise UsageError(f"{name} is an array of complex numbers, expected real ones")
-    if np.ma.is_masked(value):
-        raise UsageError(f"{name} is a masked array, expected numbers everywhere")
-    try:
-        return np.ascontiguousarray(value, dtype=float)
-    except (TypeError, ValueError):
-        raise UsageError(f"{name} is a {type(value).__name__}, expected an array of numbers") from None
 
 
 def _whole_ratio(a: float, b: float) -> int:
@@ -84,7 +74,7 @@ def _past(past: Optional[ArrayLike], closure: Optional[Closure], start: NDArray[
         return np.zeros((1, 0, 0))
     if closure is None:
         raise UsageError("the past is what a closure reads, and there is none")
-    states = _numbers("past", past)
+    states = numbers("past", past, "the states before y0")
     if start.ndim == 1:
         states = states[None]
     columns = start.reshape(-1, start.shape[-1]).shape
@@ -147,12 +137,12 @@ def rollout(
         raise UsageError(f"closure is a {type(closure).__name__}, expected a mac.Closure; mac.load() opens one")
     if hold is not None and not isinstance(hold, str):
         raise UsageError(f'hold is {hold!r}, expected "zero", "linear" or "stage"')
-    time = _numbers("t", t)
+    time = numbers("t", t, "times")
     own = closure.closure_step if closure is not None else None
     step, every = _steps_between(time, dt, own)
     if targets is not None and not all(isinstance(i, (int, np.integer)) and i >= 0 for i in targets):
         raise UsageError(f"targets is {list(targets)}, expected the numbers of equations, from 0")
-    start = _numbers("y0", y0)
+    start = numbers("y0", y0, "a state or several")
     if not np.all(np.isfinite(start)):
         raise UsageError("y0 holds a number that is not finite")
     closure_step, steps = own or step, every * (time.size - 1)

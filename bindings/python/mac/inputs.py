@@ -6,21 +6,16 @@ from dataclasses import dataclass
 from typing import Any, Callable, Mapping, Optional, Union
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from ._mac import UsageError
+from .checks import Floats, numbers
 
-Floats = NDArray[np.float64]
 Inputs = Mapping[str, Union[ArrayLike, Callable[[float], ArrayLike]]]
 
 
-def _numbers(name: str, value: Any) -> Floats:
-    if np.iscomplexobj(value):
-        raise UsageError(f"inputs: {name} holds complex numbers, expected real ones")
-    try:
-        array = np.asarray(value, dtype=float)
-    except (TypeError, ValueError):
-        raise UsageError(f"inputs: {name} is a {type(value).__name__}, expected an array of numbers") from None
+def _finite(name: str, value: Any) -> Floats:
+    array = numbers(f"inputs: {name}", value, "a number, or numbers of each trajectory or time")
     if not np.all(np.isfinite(array)):
         raise UsageError(f"inputs: {name} holds a number that is not finite")
     return array
@@ -54,7 +49,7 @@ class GivenInputs:
 
 def _of_time(name: str, function: Callable[[float], ArrayLike], times: Floats, rows: int, kind: str) -> Floats:
     """(rows, times) of a function of the time that gives a number, or one for each row."""
-    array = _numbers(name, [function(float(t)) for t in times])
+    array = _finite(name, [function(float(t)) for t in times])
     array = array.T if array.ndim == 2 else array[None]
     if array.ndim != 2 or array.shape[0] not in (1, rows):
         raise UsageError(f"inputs: the function {name} gave the shape {array.shape[:-1]}, expected a number, or one for each of {rows} {kind}")
@@ -68,7 +63,7 @@ def trajectory_inputs(inputs: Optional[Inputs], split: str, trajectories: int, t
         if callable(value):
             given.forcing[name] = _of_time(name, value, times, trajectories, "trajectories")
             continue
-        array = _numbers(name, value)
+        array = _finite(name, value)
         if array.shape == (trajectories,):
             given.parameters[name] = array
         elif array.shape == (trajectories, times.size):
@@ -90,7 +85,7 @@ def run_inputs(inputs: Optional[Inputs], columns: Optional[int], times: Floats) 
         if callable(value):
             array = _of_time(name, value, times, count, "columns")
         else:
-            array = _numbers(name, value)
+            array = _finite(name, value)
             shapes = [(), (times.size,)] if columns is None else [(), (count,), (count, times.size)]
             if array.shape not in shapes:
                 raise UsageError(
