@@ -96,7 +96,7 @@ std::vector<Case> cases() {
       {"16 segments of 54 and nothing left", mamba(), {8, 864}},
       {"segments of 109 = 6·18 + 1 and five time points left", mamba(), {2, 1749}},
       {"segments of 92 = 5·18 + 2, without states", mamba(), {3, 1472}, false},
-      {"64 segments a sequence", mamba(1), {1, 3470}},
+      {"32 segments a sequence", mamba(), {1, 3470}},
       {"two stretches, whose records are made again", mamba(), {3, 1800}, true, 1000},
       {"sizes that do not fill tiles", {LayerKind::mamba, 2, 3, 17, 1, 3}, {1, 900}},
       {"Burgers' network", paper_network("burgers", LayerKind::mamba), {2, 1306}},
