@@ -212,22 +212,29 @@ class SegmentPasses {
   }
 
   /// carried = decay·carried + border for the segments of a sequence, in their order or from the last to the
-  /// first; each border becomes what was carried there. It begins with the caller's state.
+  /// first; each border becomes what was carried there. It begins with the caller's state. A sequence's segments
+  /// fill groups (SegmentPlan::kLanes).
   void walk(const Part& part, std::size_t block, std::size_t sequence, const T* states, bool back) const {
-    const std::size_t segments = part.stretch.segments, first = sequence * segments;
+    const std::size_t groups = part.stretch.segments / lanes_, first = sequence * groups;
     const T* const numbers =
         states ? states + sequence * passes_.shape().state_size() + block * block_numbers() : nullptr;
     for (std::size_t i = 0; i < block_numbers(); ++i) {
       const std::size_t place = passes_.place_of_state(i);
       if (place < history_) continue;
       T carried = numbers ? numbers[i] : T(0);
-      for (std::size_t k = 0; k < segments; ++k) {
-        const std::size_t segment = first + (back ? segments - 1 - k : k), group = segment / lanes_;
-        const std::size_t at = place + segment % lanes_;
-        T& border = store_.border(group)[at];
-        const T next = store_.decay(group)[at] * carried + border;
+      const auto pass = [&](T& border, T decay) {
+        const T next = decay * carried + border;
         border = carried;
         carried = next;
+      };
+      for (std::size_t g = 0; g < groups; ++g) {
+        const std::size_t group = first + (back ? groups - 1 - g : g);
+        T* const border = store_.border(group) + place;
+        const T* const decay = store_.decay(group) + place;
+        if (back)
+          for (std::size_t lane = lanes_; lane-- > 0;) pass(border[lane], decay[lane]);
+        else
+          for (std::size_t lane = 0; lane < lanes_; ++lane) pass(border[lane], decay[lane]);
       }
     }
   }
