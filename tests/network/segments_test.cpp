@@ -46,7 +46,7 @@ Pass<T> run(const Problem& problem, int threads = 1, cpu::EngineOptions options 
                     states = problem.dims.batch * problem.shape.state_size();
   // Garbage where the engine must overwrite.
   Pass<T> r{std::vector<T>(rows * problem.shape.d_out, T(7)), std::vector<T>(states, T(7)),
-           std::vector<T>(w.size()), std::vector<T>(x.size(), T(7)), std::vector<T>(states, T(7))};
+            std::vector<T>(w.size()), std::vector<T>(x.size(), T(7)), std::vector<T>(states, T(7))};
   engine->forward(w.data(), problem.dims, x.data(), r.y.data(), or_null(initial), r.final_state.data(),
                   tape.get());
   engine->backward(w.data(), problem.dims, x.data(), or_null(initial), d_y.data(), *tape,
