@@ -60,6 +60,7 @@ TEST(SegmentPlan, CutsBatchesOfAtMostEightSequencesOfSixteenTimesThreeChunks) {
   EXPECT_TRUE(cpu::SegmentPlan({8, 864}, 1000, kRecords).cuts());
   EXPECT_FALSE(cpu::SegmentPlan({8, 863}, 1000, kRecords).cuts());
   EXPECT_FALSE(cpu::SegmentPlan({9, 864}, 1000, kRecords).cuts());
+  EXPECT_FALSE(cpu::SegmentPlan({0, 864}, 1000, kRecords).cuts());
 }
 
 TEST(SegmentPlan, HasEveryTimePointOnceInSegmentsThatFillTheWidestVectors) {

@@ -12,8 +12,8 @@
 
 namespace mac::cpu {
 
-/// Batches of more sequences are not cut: they fill the lanes to the half at least, and in segments the states are
-/// computed twice.
+/// Batches of more sequences are not cut: they fill half of the widest vectors at least, and segments cost half as
+/// much work again.
 inline constexpr std::size_t largest_cut_batch = 8;
 
 struct SegmentPlan {
@@ -28,7 +28,8 @@ struct SegmentPlan {
   /// `record`: bytes kept of a time point. Up to `most` bytes the records of all stretches are kept; else they are
   /// made again in the backward pass, for stretches of half as much.
   SegmentPlan(SequenceDims of, std::size_t record, std::size_t most) : dims(of) {
-    if (record == 0 || dims.batch > largest_cut_batch || dims.time < kLanes * kShortest) return;
+    if (record == 0 || dims.batch == 0 || dims.batch > largest_cut_batch) return;
+    if (dims.time < kLanes * kShortest) return;
     const std::size_t bytes = dims.batch * dims.time * record;
     spans = bytes <= most ? 1 : std::min(2 * bytes / (most + 1) + 1, dims.time / (kLanes * kShortest));
     const std::size_t time = dims.time / spans, of_groups = std::clamp<std::size_t>(16 / dims.batch, 1, 4);
