@@ -9,6 +9,7 @@
 #include "network/cuda/device.hpp"
 #include "rollout/cuda/free_rollout.hpp"
 #include "rollout/group.hpp"
+#include "systems/reduced_equations.hpp"
 
 namespace mac {
 
@@ -94,7 +95,6 @@ GroupResult DeviceNetworkClosure::roll(const GroupTask& task, GroupStart start) 
   const DeviceArray<double> resolved(task.count * times * d), predicted(task.count * times * c);
 
   RolloutRun run{.network = packed_sizes(shape_),
-                 .equations = DeviceEquations(*equations),
                  .count = static_cast<int>(task.count),
                  .first = 0,
                  .end = 0,
@@ -122,7 +122,7 @@ GroupResult DeviceNetworkClosure::roll(const GroupTask& task, GroupStart start) 
   if (!launch) throw Error("{}: is too large for rollouts on the CUDA device: use --device cpu", name());
   for (; run.first < run.times; run.first = run.end) {
     run.end = std::min(run.first + steps_of_launch, run.times);
-    launch_rollout(run, *launch, nullptr);
+    launch_rollout(*equations, run, *launch, nullptr);
     check_launch("starting a rollout");
     check(cudaStreamSynchronize(nullptr), "rolling out");
     throw_if_interrupted();
