@@ -51,6 +51,9 @@ struct FourierModes {
 
 /// Equations that came as text: C++ for a compiler at run time (systems/equations/device_code.hpp).
 struct WrittenEquations {
+  /// On single numbers. With 3,000 the compiler takes some twenty seconds for a kernel, and the time grows with their square.
+  static constexpr std::size_t most_operations = 3000;
+
   std::size_t variables = 0;
   std::shared_ptr<const std::string> code;
 };

@@ -69,5 +69,24 @@ TEST_F(WrittenKernels, SayWhatTheCompilerSays) {
   }
 }
 
+/// In a process of its own: a process opens the library once.
+TEST(WrittenKernelsDeathTest, SayWhereTheCompilerWasLookedFor) {
+  GTEST_FLAG_SET(death_test_style, "threadsafe");
+  const auto try_to_compile = [] {
+    setenv("MAC_NVRTC", "/nowhere/libnvrtc.so", 1);
+    const WrittenEquations equations{1, std::make_shared<const std::string>()};
+    try {
+      cuda::compile_kernel(equations, cuda::coupled_step_name(equations), architecture);
+    } catch (const Error& error) {
+      std::fputs(error.what(), stderr);
+      std::exit(1);
+    }
+  };
+  EXPECT_EXIT(
+      try_to_compile(), testing::ExitedWithCode(1),
+      "cannot be compiled for the CUDA device: /nowhere/libnvrtc.so, the compiler of the CUDA toolkit, was "
+      "not found; .MAC_NVRTC may say where it is, or use --device cpu");
+}
+
 }  // namespace
 }  // namespace mac::test

@@ -3,6 +3,7 @@
 #include <dlfcn.h>
 #include <fmt/format.h>
 
+#include <cstdlib>
 #include <mac/error.hpp>
 #include <mac/network.hpp>
 #include <map>
@@ -34,21 +35,20 @@ struct Compiler {
   std::string missing;  // why it cannot be used, or empty
 
   Compiler() {
-    constexpr int major = CUDART_VERSION / 1000;
-    const std::string versioned = fmt::format("libnvrtc.so.{}", major);
+    const std::string versioned = fmt::format("libnvrtc.so.{}", CUDART_VERSION / 1000);
+    std::vector<std::string> places{versioned, "/usr/local/cuda/lib64/" + versioned, "libnvrtc.so"};
+    if (const char* const named = std::getenv("MAC_NVRTC")) places = {named};
     void* library = nullptr;
-    for (const std::string& name :
-         {versioned, std::string("/usr/local/cuda/lib64/") + versioned,
-          std::string("/usr/local/cuda/targets/x86_64-linux/lib/") + versioned, std::string("libnvrtc.so")})
-      if ((library = dlopen(name.c_str(), RTLD_NOW | RTLD_LOCAL))) break;
+    for (std::size_t i = 0; i < places.size() && !library; ++i)
+      library = dlopen(places[i].c_str(), RTLD_NOW | RTLD_LOCAL);
     if (!library) {
-      missing =
-          fmt::format("the library {} of the CUDA toolkit, which compiles them, was not found", versioned);
+      missing = fmt::format(
+          "{}, the compiler of the CUDA toolkit, was not found; $MAC_NVRTC may say where it is", places[0]);
       return;
     }
     const auto find = [&](auto& function, const char* name) {
       function = reinterpret_cast<std::decay_t<decltype(function)>>(dlsym(library, name));
-      if (!function) missing = fmt::format("{} has no function {}", versioned, name);
+      if (!function) missing = fmt::format("{} has no function {}", places[0], name);
     };
     find(create, "nvrtcCreateProgram");
     find(destroy, "nvrtcDestroyProgram");
@@ -148,7 +148,8 @@ std::string runtime_compiler_unavailable() {
 
 CompiledKernel compile_kernel(const WrittenEquations& equations, const KernelName& kernel, int architecture) {
   if (const std::string reason = runtime_compiler_unavailable(); !reason.empty())
-    throw Error("equations that came as text cannot run on the CUDA device: {}", reason);
+    throw Error("equations that came as text cannot be compiled for the CUDA device: {}, or use --device cpu",
+                reason);
   // The kernel first, so that it looks names up as in the program.
   return Source(compiler(), fmt::format("#include \"{}\"\n{}#include \"coupling/cuda/own_equations.hpp\"\n",
                                         kernel.header, *equations.code))

@@ -69,8 +69,11 @@ GroupResult DeviceNetworkClosure::roll(const GroupTask& task, GroupStart start) 
         "the CUDA rollout has one set of parameters for all trajectories; roll these data out on the CPU");
   const auto equations = task.system.reduced_equations();
   if (!equations || shape_.d_in > most_rolled_variables)
-    throw UsageError("the reduced equations of {} cannot be rolled out on a CUDA device: use --device cpu",
-                     task.system.name());
+    throw UsageError(
+        "the reduced equations of {} cannot be rolled out on a CUDA device, which takes up to {} variables, "
+        "and from "
+        "equations as text up to {} operations: use --device cpu",
+        task.system.name(), most_rolled_variables, WrittenEquations::most_operations);
   if (!task.dt.is_one_rk4_step())
     throw UsageError(
         "the reduced equations of {} are stiff and take substeps or ETDRK4, which a CUDA device does not "

@@ -7,11 +7,17 @@
 #include <cmath>
 #include <map>
 
+#include "systems/reduced_equations.hpp"
+
 namespace mac::equations {
 
 namespace {
 
 struct TooMany {};
+
+/// Up to so many functions are compiled in their places, which is faster to run. Of more the compiler would need a tenth of
+/// a second each: they are called.
+constexpr std::size_t most_inlined = 16;
 
 std::string literal(double value) {
   if (std::isnan(value)) return "(0.0 / 0.0)";
@@ -26,39 +32,39 @@ const char* pattern(Op op) {
     case Op::neg:
       return "-{0}";
     case Op::exp:
-      return "exp({0})";
+      return "function::exp<Scalar>({0})";
     case Op::log:
-      return "log({0})";
+      return "function::log<Scalar>({0})";
     case Op::log10:
-      return "log10({0})";
+      return "function::log10<Scalar>({0})";
     case Op::sqrt:
-      return "sqrt({0})";
+      return "function::sqrt<Scalar>({0})";
     case Op::cbrt:
-      return "cbrt({0})";
+      return "function::cbrt<Scalar>({0})";
     case Op::sin:
-      return "sin({0})";
+      return "function::sin<Scalar>({0})";
     case Op::cos:
-      return "cos({0})";
+      return "function::cos<Scalar>({0})";
     case Op::tan:
-      return "tan({0})";
+      return "function::tan<Scalar>({0})";
     case Op::asin:
-      return "asin({0})";
+      return "function::asin<Scalar>({0})";
     case Op::acos:
-      return "acos({0})";
+      return "function::acos<Scalar>({0})";
     case Op::atan:
-      return "atan({0})";
+      return "function::atan<Scalar>({0})";
     case Op::sinh:
-      return "sinh({0})";
+      return "function::sinh<Scalar>({0})";
     case Op::cosh:
-      return "cosh({0})";
+      return "function::cosh<Scalar>({0})";
     case Op::tanh:
-      return "tanh({0})";
+      return "function::tanh<Scalar>({0})";
     case Op::abs:
       return "absolute<Scalar>({0})";
     case Op::sign:
       return "sign<Scalar>({0})";
     case Op::floor:
-      return "floor({0})";
+      return "inlined::floor<Scalar>({0})";
     case Op::add:
       return "{0} + {1}";
     case Op::sub:
@@ -68,9 +74,9 @@ const char* pattern(Op op) {
     case Op::div:
       return "{0} / {1}";
     case Op::pow:
-      return "pow({0}, {1})";
+      return "function::pow<Scalar>({0}, {1})";
     case Op::atan2:
-      return "atan2({0}, {1})";
+      return "function::atan2<Scalar>({0}, {1})";
     case Op::min:
       return "least<Scalar>({0}, {1})";
     case Op::max:
@@ -132,12 +138,16 @@ class Code {
     return names_.emplace(std::pair(node, i), std::move(name)).first->second;
   }
   const std::string& lines() const { return lines_; }
+  /// Which of the namespaces in device_functions.hpp.
+  const char* functions() const { return functions_ > most_inlined ? "called" : "inlined"; }
 
  private:
   std::string operation(const NodeData& of, std::int32_t i) {
     const std::string a = number(of.a, i), b = of.b == none ? "" : number(of.b, i),
                       c = of.c == none ? "" : number(of.c, i);
-    return fmt::format(fmt::runtime(pattern(of.op)), a, b, c);
+    const std::string_view expression = pattern(of.op);
+    if (expression.starts_with("function::")) ++functions_;
+    return fmt::format(fmt::runtime(expression), a, b, c);
   }
   std::string sum(Node of, const Graph::Indices& bounds, std::size_t segment) {
     std::string terms;
@@ -149,13 +159,13 @@ class Code {
   }
   void count(std::size_t operations) {
     operations_ += operations;
-    if (operations_ > most_device_operations) throw TooMany();
+    if (operations_ > WrittenEquations::most_operations) throw TooMany();
   }
 
   const Graph& graph_;
   std::map<std::pair<Node, std::int32_t>, std::string> names_;
   std::string lines_;
-  std::size_t operations_ = 0;
+  std::size_t operations_ = 0, functions_ = 0;
 };
 
 }  // namespace
@@ -177,9 +187,10 @@ std::optional<std::string> device_code(const Graph& graph, const std::vector<Out
       "namespace mac::written {{\n"
       "inline constexpr int variables = {};\n"
       "template <class Scalar>\n"
-      "MAC_HOST_DEVICE inline void rates(const Scalar* y, Scalar* rate) {{\n{}{}}}\n"
+      "MAC_HOST_DEVICE void rates(const Scalar* y, Scalar* rate) {{\n"
+      "  namespace function = {};\n{}{}}}\n"
       "}}  // namespace mac::written\n",
-      variables, code.lines(), rates);
+      variables, code.functions(), code.lines(), rates);
 }
 
 }  // namespace mac::equations

@@ -9,9 +9,6 @@
 
 namespace mac::equations {
 
-/// An operation on one number is a line of the code. Beyond so many the compiler takes more than half a minute.
-inline constexpr std::size_t most_device_operations = 4096;
-
 /// The rates of y (variables), a function template of the scalar (double, or Dual for its derivatives):
 ///
 ///   namespace mac::written {
@@ -19,7 +16,7 @@ inline constexpr std::size_t most_device_operations = 4096;
 ///   template <class Scalar> void rates(const Scalar* y, Scalar* rate);
 ///   }
 ///
-/// None where that would be more than most_device_operations.
+/// None where that would be more than WrittenEquations::most_operations.
 std::optional<std::string> device_code(const Graph& graph, const std::vector<Output>& outputs,
                                        std::size_t variables);
 

@@ -8,8 +8,43 @@
 
 namespace mac::written {
 
-using std::acos, std::asin, std::atan, std::atan2, std::cbrt, std::cos, std::cosh, std::exp, std::floor,
-    std::log, std::log10, std::pow, std::sin, std::sinh, std::sqrt, std::tan, std::tanh;
+// Those of <cmath> and mac/dual_math.hpp, compiled in their places or called.
+#define MAC_FUNCTION(name, parameters, arguments)                    \
+  namespace inlined {                                                \
+  template <class Scalar>                                            \
+  MAC_HOST_DEVICE Scalar name parameters {                           \
+    using std::name;                                                 \
+    return name arguments;                                           \
+  }                                                                  \
+  }                                                                  \
+  namespace called {                                                 \
+  template <class Scalar>                                            \
+  __attribute__((noinline)) MAC_HOST_DEVICE Scalar name parameters { \
+    return inlined::name<Scalar> arguments;                          \
+  }                                                                  \
+  }
+#define MAC_FUNCTION_OF_ONE(name) MAC_FUNCTION(name, (const Scalar& a), (a))
+#define MAC_FUNCTION_OF_TWO(name) MAC_FUNCTION(name, (const Scalar& a, const Scalar& b), (a, b))
+MAC_FUNCTION_OF_ONE(exp)
+MAC_FUNCTION_OF_ONE(log)
+MAC_FUNCTION_OF_ONE(log10)
+MAC_FUNCTION_OF_ONE(sqrt)
+MAC_FUNCTION_OF_ONE(cbrt)
+MAC_FUNCTION_OF_ONE(sin)
+MAC_FUNCTION_OF_ONE(cos)
+MAC_FUNCTION_OF_ONE(tan)
+MAC_FUNCTION_OF_ONE(asin)
+MAC_FUNCTION_OF_ONE(acos)
+MAC_FUNCTION_OF_ONE(atan)
+MAC_FUNCTION_OF_ONE(sinh)
+MAC_FUNCTION_OF_ONE(cosh)
+MAC_FUNCTION_OF_ONE(tanh)
+MAC_FUNCTION_OF_ONE(floor)
+MAC_FUNCTION_OF_TWO(pow)
+MAC_FUNCTION_OF_TWO(atan2)
+#undef MAC_FUNCTION_OF_TWO
+#undef MAC_FUNCTION_OF_ONE
+#undef MAC_FUNCTION
 
 template <class Scalar>
 MAC_HOST_DEVICE bool is_nan(const Scalar& a) {
