@@ -9,6 +9,7 @@
 #include "network/cuda/device.hpp"
 #include "rollout/cuda/free_rollout.hpp"
 #include "rollout/group.hpp"
+#include "systems/reduced_equations.hpp"
 
 namespace mac {
 
@@ -68,8 +69,11 @@ GroupResult DeviceNetworkClosure::roll(const GroupTask& task, GroupStart start) 
         "the CUDA rollout has one set of parameters for all trajectories; roll these data out on the CPU");
   const auto equations = task.system.reduced_equations();
   if (!equations || shape_.d_in > most_rolled_variables)
-    throw UsageError("the reduced equations of {} cannot be rolled out on a CUDA device: use --device cpu",
-                     task.system.name());
+    throw UsageError(
+        "the reduced equations of {} cannot be rolled out on a CUDA device, which takes up to {} variables, "
+        "and from "
+        "equations as text up to {} operations: use --device cpu",
+        task.system.name(), most_rolled_variables, WrittenEquations::most_operations);
   if (!task.dt.is_one_rk4_step())
     throw UsageError(
         "the reduced equations of {} are stiff and take substeps or ETDRK4, which a CUDA device does not "
@@ -94,7 +98,6 @@ GroupResult DeviceNetworkClosure::roll(const GroupTask& task, GroupStart start) 
   const DeviceArray<double> resolved(task.count * times * d), predicted(task.count * times * c);
 
   RolloutRun run{.network = packed_sizes(shape_),
-                 .equations = DeviceEquations(*equations),
                  .count = static_cast<int>(task.count),
                  .first = 0,
                  .end = 0,
@@ -122,7 +125,7 @@ GroupResult DeviceNetworkClosure::roll(const GroupTask& task, GroupStart start) 
   if (!launch) throw Error("{}: is too large for rollouts on the CUDA device: use --device cpu", name());
   for (; run.first < run.times; run.first = run.end) {
     run.end = std::min(run.first + steps_of_launch, run.times);
-    launch_rollout(run, *launch, nullptr);
+    launch_rollout(*equations, run, *launch, nullptr);
     check_launch("starting a rollout");
     check(cudaStreamSynchronize(nullptr), "rolling out");
     throw_if_interrupted();
