@@ -44,7 +44,8 @@ TEST(ZooExperiments, TestTheirModelsAsTheStudiesDoOnOtherData) {
   const std::vector<Recipe> recipes{{"", "", {"burgers", "kdv", "power_grid", "lorenz96", "ks"}},
                                     {"paper", "paper", paper},
                                     {"framed", "framed", framed},
-                                    {"ensemble", "framed", framed}};
+                                    {"ensemble", "framed", framed},
+                                    {"ensemble", "", {"power_grid"}}};
   for (const Recipe& recipe : recipes)
     for (const std::string& system : recipe.systems) {
       const std::string file = (fs::path(recipe.zoo) / (system + ".toml")).string();
