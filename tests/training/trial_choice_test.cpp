@@ -51,6 +51,17 @@ TEST(TrialChoice, TakesRolloutsAloneByTheirMarginAndVariesNothingFromThem) {
   EXPECT_EQ(front_runner(trials).noise, 0.09);
 }
 
+TEST(TrialChoice, TrainsTheBestOfTheHeatInFullUnlessRolloutsAloneAreBetter) {
+  std::vector<Trial> trials{trial(0.03, 0.4), trial(0.03, 0.3, Rollouts::then),
+                            trial(0, 0.1, Rollouts::alone)};
+  Trial heat = trial(0.03, 0.08);
+  heat.steps = 1000;
+  trials.push_back(heat);
+  EXPECT_EQ(choose_finalist(trials, heat.settings), trials[1].settings) << "with the rollouts that helped";
+  trials.back().error = 0.11;
+  EXPECT_EQ(choose_finalist(trials, heat.settings), trials[2].settings);
+}
+
 TEST(TrialChoice, FindsTheBestOfOtherSettings) {
   const std::vector<Trial> trials{trial(0.03, 0.1), trial(0.09, 0.3), trial(0.01, 0.2)};
   TrialSettings with_rollouts = trials[0].settings;
