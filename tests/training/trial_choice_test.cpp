@@ -40,6 +40,10 @@ TEST(TrialChoice, TakesRolloutsUnlessTheirTrialIsWorse) {
   EXPECT_EQ(useful_rollouts(trials), Rollouts::then_whole);
   trials[1].error = trials[2].error = 0.2;
   EXPECT_EQ(useful_rollouts(trials), Rollouts::none);
+  trials.push_back(trial(0.03, 0.3));
+  trials.back().steps = 1000;
+  EXPECT_EQ(useful_rollouts(trials), Rollouts::none)
+      << "a longer training says nothing about a short one's rollouts";
 }
 
 TEST(TrialChoice, TakesRolloutsAloneByTheirMarginAndVariesNothingFromThem) {
