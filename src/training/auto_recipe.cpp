@@ -353,7 +353,8 @@ class AutoTraining {
       if (trial.settings == settings && Extent{trial.steps, trial.in_full} == extent) return;
     const ModelPlan plan = settled(settings, extent);
     if (!always && !search_.trials.empty() &&
-        !clock_->has_room_for(work(plan) + (extent.steps < stage().steps ? work_in_full() : 0))) {
+        !(extent.steps < stage().steps ? clock_->has_room_for_trial(work(plan), work_in_full())
+                                       : clock_->has_room_for(work(plan)))) {
       search_.cut_by_budget = true;
       return;
     }

@@ -289,6 +289,11 @@ TEST(BudgetClock, DecidesAfterAnInterruptionAsBefore) {
   EXPECT_TRUE(clock.has_room_for(40));
   EXPECT_FALSE(clock.has_room_for(41));
   EXPECT_DOUBLE_EQ(clock.share_with_room(80), 0.5);
+  EXPECT_TRUE(clock.has_room_for_trial(30, 10)) << "beside a whole training of 20 seconds";
+  EXPECT_FALSE(clock.has_room_for_trial(31, 10));
+  EXPECT_TRUE(clock.has_room_for_trial(6, 1e9))
+      << "a third of the budget, where the whole does not fit anyway";
+  EXPECT_FALSE(clock.has_room_for_trial(7, 1e9));
   clock.count(10, 20);
   BudgetClock again(file, 100);
   again.count(10, 0.001);  // a training that is done takes no time
