@@ -40,13 +40,11 @@ Draft fast_recipe() {
 }
 
 /// For problems that nobody tuned. Noise makes a closure that stays on course in a free rollout; how much of
-/// it, the learning rate and the size of the network are only where the search starts (auto_recipe.hpp). Few
-/// trajectories are learned by heart: the weights decay, by what costs nothing where there are many (bench/untuned).
+/// it, the learning rate and the size of the network are only where the search starts (auto_recipe.hpp).
 Draft auto_recipe() {
   Draft draft = fast_recipe();
   draft.plan.recipe = "auto";
   draft.plan.validation_beyond = 2;
-  draft.stage.weight_decay = 3e-2;
   draft.stage.steps = 4000;
   draft.stage.noise = 0.03;
   return draft;
