@@ -29,7 +29,8 @@ void read_training(const ConfigTable& table, Draft& draft) {
   if (table.has("recipe")) draft = recipe(table.choice("recipe", recipe_names()));
   training_settings().read(table, draft.plan);
   read_stage(table, draft.stage);
-  for (const char* key : {"noise", "max_lr", "loss", "window", "steps", "batch", "target"})
+  for (const char* key :
+       {"noise", "max_lr", "loss", "window", "steps", "batch", "target", "validation_trajectories"})
     if (table.has(key)) draft.plan.given.insert(key);
 }
 

@@ -34,16 +34,10 @@ constexpr std::size_t heat_share = 4,
                       longest_heat = 2000;  // a heat takes the whole training's steps over this
 constexpr std::size_t alone_factor =
     4;  // rollouts alone learn from few steps, each of them dear: work of its trial ...
-constexpr double alone_margin = 1.5;  // ... and what they must be better by, after so much of it; ...
-constexpr double alone_decides = 3;   // ... by so much, nothing else is tried
-constexpr std::size_t longest_whole =
-    1000;  // steps of a trajectory, up to which it is learned from as a whole; else ...
-constexpr std::size_t window_of_long = 200,
-                      rollout_of_long = 500;  // ... times of a sequence, steps of a judged rollout
-constexpr std::size_t most_in_batch = 16000;  // times of all sequences of a batch
-constexpr std::size_t window_share = 4;       // the trial of a shorter window, where trajectories have ...
-constexpr std::size_t worth_windows = 200;    // ... so many times
-constexpr double as_good = 1.15;  // times another error: no difference that a short trial can tell
+constexpr double alone_decides = 3;      // ... and what they must be better by, for nothing else to be tried
+constexpr std::size_t window_share = 4;  // the trial of a shorter window, where trajectories have ...
+constexpr std::size_t worth_windows = 200;  // ... so many times
+constexpr double as_good = 1.15;            // times another error: no difference that a short trial can tell
 constexpr double better_floor =
     3;  // factor by which another coupling of the exact closure must be better ...
 constexpr double low_floor = 1e-3;  // ... and the error of the usual one, below which it limits nobody
@@ -69,7 +63,7 @@ class AutoTraining {
                             to_string(plan.network->shape.kind), fmt::join(training().given, " "),
                             to_text(plan.network->inputs));
     choose_equations();
-    limit_lengths();
+    training() = for_their_length(training(), data_.split("train").trajectories(), times(), dt());
     choose_coupling();
   }
 
@@ -123,25 +117,6 @@ class AutoTraining {
     search_.judged = false;
     training().select = Selection::loss;
     search_.equations = "none: there are no reduced equations, and none could be fitted to the data";
-  }
-
-  /// Of long trajectories short sequences are learned from and judged by: a rollout of any length says little more
-  /// than one over a few hundred steps, and takes its time.
-  void limit_lengths() {
-    StagePlan& first = training().stages.front();
-    const auto past = static_cast<std::size_t>(std::lround(training().history / dt()));
-    if (is_open(training(), "window") && times() > longest_whole + 1) {
-      first.window = past + window_of_long;
-      if (training().validation_horizon == 0)
-        training().validation_horizon = dt() * static_cast<double>(rollout_of_long);
-    }
-    const std::size_t length = first.window > 0 ? first.window : times();
-    while (is_open(training(), "batch") && first.batch > 1 &&
-           first.batch * length > most_in_batch + first.batch)
-      first.batch /= 2;
-    if (is_open(training(), "steps"))
-      first.steps = usual_steps(
-          data_.split("train").trajectories() * std::max<std::size_t>(1, times() / length), length);
   }
 
   /// What is learned: the closure at a time, or its mean over the step that follows. The closure of the validation data
@@ -323,20 +298,17 @@ class AutoTraining {
                           with.error};
   }
 
-  /// In full: the best of a heat on all of the data, with the rollouts that helped where they were tried. Where that does
-  /// worse than a shorter training, the longer one has learned its data by heart: then the best of other settings as well.
+  /// In full: the finalist. Where that does worse than a shorter training, the longer one has learned its data by heart:
+  /// then the best of other settings as well.
   void train_finalists() {
     if (!search_.judged) {
       attempt(planned(), {stage().steps, true}, true);
       return;
     }
     if (stage().steps > trial_steps()) {
-      TrialSettings finalist = search_.trials[best_trial(search_.trials)].settings;
-      if (!rollouts_alone_win(search_.trials, alone_margin)) {
-        const Rollouts rollouts = useful_rollouts(search_.trials);
-        finalist = winner_of_heat();
-        finalist.rollouts = rollouts;
-      }
+      TrialSettings best_of_heat;
+      if (!rollouts_alone_win(search_.trials, alone_decides)) best_of_heat = winner_of_heat();
+      const TrialSettings finalist = choose_finalist(search_.trials, best_of_heat);
       if (const std::size_t steps = affordable_steps(finalist); steps > trial_steps())
         attempt(finalist, {steps, true}, true);
       if (search_.trials[best_trial(search_.trials)].steps < search_.trials.back().steps)
@@ -381,7 +353,8 @@ class AutoTraining {
       if (trial.settings == settings && Extent{trial.steps, trial.in_full} == extent) return;
     const ModelPlan plan = settled(settings, extent);
     if (!always && !search_.trials.empty() &&
-        !clock_->has_room_for(work(plan) + (extent.steps < stage().steps ? work_in_full() : 0))) {
+        !(extent.steps < stage().steps ? clock_->has_room_for_trial(work(plan), work_in_full())
+                                       : clock_->has_room_for(work(plan)))) {
       search_.cut_by_budget = true;
       return;
     }

@@ -10,6 +10,12 @@
 
 namespace mac {
 
+namespace {
+
+constexpr double trials_share = 1.0 / 3;
+
+}
+
 BudgetClock::BudgetClock(std::string file, double budget) : file_(std::move(file)), budget_(budget) {
   std::ifstream in(file_);
   for (double seconds = 0; in >> seconds;) known_.push_back(seconds);
@@ -33,5 +39,10 @@ double BudgetClock::share_with_room(double work) const {
 }
 
 bool BudgetClock::has_room_for(double work) const { return share_with_room(work) >= 1; }
+
+bool BudgetClock::has_room_for_trial(double work, double whole) const {
+  if (has_room_for(work + whole)) return true;
+  return seconds_ + work * seconds_ / work_ <= trials_share * budget_;
+}
 
 }  // namespace mac

@@ -18,6 +18,9 @@ class BudgetClock {
   void count(double work, double seconds);
 
   bool has_room_for(double work) const;
+  /// Of a trial, beside the `whole` training to come. Trials may take a third of the budget, whatever is left of the whole
+  /// training then: wrong settings cost more than steps that are missing.
+  bool has_room_for_trial(double work, double whole) const;
   /// The share of the work that there is room for, at most 1.
   double share_with_room(double work) const;
 

@@ -19,8 +19,13 @@ constexpr double rollout_lr = 0.075;
 constexpr std::size_t short_rollout = 50;
 constexpr double short_rollout_lr = 0.75, alone_lr = 0.25;
 constexpr std::size_t steps_a_sequence = 50, fewest_steps = 4000, most_steps = 16000,  // of a whole training,
-    short_sequence = 100;                      // where sequences have so many times
-constexpr std::size_t validations = 32;        // of a whole training, by rollouts, ...
+    short_sequence = 100;  // where sequences have so many times
+constexpr std::size_t longest_whole =
+    1000;  // steps of a trajectory, up to which it is learned from as a whole; else ...
+constexpr std::size_t window_of_long = 200,         // ... times of a sequence,
+    rollout_of_long = 1000, rollouts_of_long = 16;  // steps of a judged rollout, and their number
+constexpr std::size_t most_in_batch = 16000;        // times of all sequences of a batch
+constexpr std::size_t validations = 32;             // of a whole training, by rollouts, ...
 constexpr std::size_t validation_pause = 100;  // ... of a short one after so many steps: they take their time
 constexpr std::size_t shortest_half = 16;      // times that a trial learns from at least
 // A step of a rollout loss, and a step of a network with a scan, relative to a plain one of as many weights.
@@ -164,6 +169,22 @@ bool starts_anywhere(const TrainingPlan& plan) { return plan.history > 0 || plan
 
 bool has_longer_rollouts(const TrainingPlan& plan, std::size_t times, double dt) {
   return !starts_anywhere(plan) && learned_times(plan, times, dt) > 2 * longest_rollout;
+}
+
+TrainingPlan for_their_length(TrainingPlan plan, std::size_t trajectories, std::size_t times, double dt) {
+  StagePlan& first = plan.stages.front();
+  if (is_open(plan, "window") && times > longest_whole + 1) {
+    first.window = past_times(plan, dt) + window_of_long;
+    if (plan.validation_horizon == 0) plan.validation_horizon = dt * static_cast<double>(rollout_of_long);
+    if (is_open(plan, "validation_trajectories"))
+      plan.validation_trajectories = std::min(plan.validation_trajectories, rollouts_of_long);
+  }
+  const std::size_t length = first.window > 0 ? first.window : times;
+  while (is_open(plan, "batch") && first.batch > 1 && first.batch * length > most_in_batch + first.batch)
+    first.batch /= 2;
+  if (is_open(plan, "steps"))
+    first.steps = usual_steps(trajectories * std::max<std::size_t>(1, times / length), length);
+  return plan;
 }
 
 std::size_t usual_steps(std::size_t sequences, std::size_t times) {

@@ -54,12 +54,17 @@ bool starts_anywhere(const TrainingPlan& plan);
 /// Whether rollouts over all of the horizon are longer than those of Rollouts::then by a factor that counts.
 bool has_longer_rollouts(const TrainingPlan& plan, std::size_t times, double dt);
 
+/// The plan for trajectories of so many times, where it leaves open what depends on that. Of long ones short sequences are
+/// learned from, and a few rollouts are judged, long enough for a phase that drifts to be seen: a closure loss may teach a
+/// network to read differences, as in Lorenz '96.
+TrainingPlan for_their_length(TrainingPlan plan, std::size_t trajectories, std::size_t times, double dt);
+
 /// Steps of a whole training that nobody gave: the more sequences of so many `times` there are to learn from, the more;
 /// fewer where they are long, for each step sees more then.
 std::size_t usual_steps(std::size_t sequences, std::size_t times);
 
 /// Whether the experiment leaves a setting open: "kind", "noise", "max_lr", "size", "loss", "window", "steps", "batch",
-/// "target", "frame".
+/// "target", "frame", "validation_trajectories".
 bool is_open(const TrainingPlan& plan, std::string_view setting);
 
 /// As the tables say it.

@@ -60,12 +60,20 @@ Rollouts useful_rollouts(std::span<const Trial> trials) {
       TrialSettings same = without.settings;
       same.rollouts = with.settings.rollouts;
       if (with.settings.rollouts != Rollouts::none && without.settings.rollouts == Rollouts::none &&
-          same == with.settings && with.error <= without.error && with.error < least) {
+          same == with.settings && with.steps == without.steps && with.error <= without.error &&
+          with.error < least) {
         useful = with.settings.rollouts;
         least = with.error;
       }
     }
   return useful;
+}
+
+TrialSettings choose_finalist(std::span<const Trial> trials, const TrialSettings& best_of_heat) {
+  if (rollouts_alone_win(trials, 1)) return trials[best_trial(trials)].settings;
+  TrialSettings settings = best_of_heat;
+  settings.rollouts = useful_rollouts(trials);
+  return settings;
 }
 
 std::optional<TrialSettings> best_besides(std::span<const Trial> trials, const TrialSettings& settings) {

@@ -18,10 +18,14 @@ TrialSettings front_runner(std::span<const Trial> trials);
 /// Whether nothing but rollouts is better than everything else by the factor `margin`.
 bool rollouts_alone_win(std::span<const Trial> trials, double margin);
 
-/// The rollouts whose trial is the best, and no worse than the same without any. They are the last stage, and the best
+/// The rollouts whose trial is the best, and no worse than the same without any for as many steps. They are the last stage, and the best
 /// weights of all stages become the model: a trial in which they were in vain has the same error, and a whole training,
 /// whose own errors are smaller, may still gain by them.
 Rollouts useful_rollouts(std::span<const Trial> trials);
+
+/// What is trained in full: the best of the heat, with the rollouts that helped where they were tried; or nothing but
+/// rollouts, where their trial, of about the work of a heat, is better than all of these.
+TrialSettings choose_finalist(std::span<const Trial> trials, const TrialSettings& best_of_heat);
 
 /// The settings of the best trial that differ from these by more than rollouts, with their rollouts.
 std::optional<TrialSettings> best_besides(std::span<const Trial> trials, const TrialSettings& settings);

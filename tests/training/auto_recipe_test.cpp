@@ -237,6 +237,32 @@ TEST(AutoRecipe, CutsLongTrajectoriesAndLetsRolloutsStartAnywhereInThem) {
   EXPECT_EQ(stages(Rollouts::then).at(1).window, 151u);
 }
 
+TEST(AutoRecipe, LearnsFromPiecesOfLongTrajectoriesAndJudgesAFewLongRollouts) {
+  const RecordedProblem problem;
+  const TrainingPlan open = problem.experiment("").models.at(0).network->training;
+  const TrainingPlan whole = for_their_length(open, 80, 1001, 0.1);
+  EXPECT_EQ(whole.stages[0].window, 0u);
+  EXPECT_EQ(whole.stages[0].batch, 16u) << "of 16,000 times";
+  EXPECT_EQ(whole.validation_horizon, 0) << "all of it";
+  const TrainingPlan pieces = for_their_length(open, 1, 10001, 0.1);
+  EXPECT_EQ(pieces.stages[0].window, 200u);
+  EXPECT_EQ(pieces.stages[0].batch, 32u);
+  EXPECT_EQ(pieces.stages[0].steps, 4000u);
+  EXPECT_NEAR(pieces.validation_horizon, 100, 1e-12);
+  EXPECT_EQ(pieces.validation_trajectories, 16u);
+  const TrainingPlan given = for_their_length(
+      problem
+          .experiment(
+              "[training]\nvalidation_trajectories = 30\nvalidation_horizon = 2\nsteps = 7\nbatch = 9\n")
+          .models.at(0)
+          .network->training,
+      1, 10001, 0.1);
+  EXPECT_EQ(given.validation_trajectories, 30u);
+  EXPECT_EQ(given.validation_horizon, 2);
+  EXPECT_EQ(given.stages[0].steps, 7u);
+  EXPECT_EQ(given.stages[0].batch, 9u);
+}
+
 TEST(AutoRecipe, DoesTheSameWorkWithRolloutsAlone) {
   const RecordedProblem problem;
   ModelPlan plan = problem.experiment(quick).models.at(0);
@@ -263,6 +289,11 @@ TEST(BudgetClock, DecidesAfterAnInterruptionAsBefore) {
   EXPECT_TRUE(clock.has_room_for(40));
   EXPECT_FALSE(clock.has_room_for(41));
   EXPECT_DOUBLE_EQ(clock.share_with_room(80), 0.5);
+  EXPECT_TRUE(clock.has_room_for_trial(30, 10)) << "beside a whole training of 20 seconds";
+  EXPECT_FALSE(clock.has_room_for_trial(31, 10));
+  EXPECT_TRUE(clock.has_room_for_trial(6, 1e9))
+      << "a third of the budget, where the whole does not fit anyway";
+  EXPECT_FALSE(clock.has_room_for_trial(7, 1e9));
   clock.count(10, 20);
   BudgetClock again(file, 100);
   again.count(10, 0.001);  // a training that is done takes no time

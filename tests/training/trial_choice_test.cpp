@@ -40,6 +40,10 @@ TEST(TrialChoice, TakesRolloutsUnlessTheirTrialIsWorse) {
   EXPECT_EQ(useful_rollouts(trials), Rollouts::then_whole);
   trials[1].error = trials[2].error = 0.2;
   EXPECT_EQ(useful_rollouts(trials), Rollouts::none);
+  trials.push_back(trial(0.03, 0.3));
+  trials.back().steps = 1000;
+  EXPECT_EQ(useful_rollouts(trials), Rollouts::none)
+      << "a longer training says nothing about a short one's rollouts";
 }
 
 TEST(TrialChoice, TakesRolloutsAloneByTheirMarginAndVariesNothingFromThem) {
@@ -49,6 +53,17 @@ TEST(TrialChoice, TakesRolloutsAloneByTheirMarginAndVariesNothingFromThem) {
   EXPECT_FALSE(rollouts_alone_win(std::span(trials).first(2), 1)) << "there are none";
   EXPECT_EQ(best_trial(trials), 2u);
   EXPECT_EQ(front_runner(trials).noise, 0.09);
+}
+
+TEST(TrialChoice, TrainsTheBestOfTheHeatInFullUnlessRolloutsAloneAreBetter) {
+  std::vector<Trial> trials{trial(0.03, 0.4), trial(0.03, 0.3, Rollouts::then),
+                            trial(0, 0.1, Rollouts::alone)};
+  Trial heat = trial(0.03, 0.08);
+  heat.steps = 1000;
+  trials.push_back(heat);
+  EXPECT_EQ(choose_finalist(trials, heat.settings), trials[1].settings) << "with the rollouts that helped";
+  trials.back().error = 0.11;
+  EXPECT_EQ(choose_finalist(trials, heat.settings), trials[2].settings);
 }
 
 TEST(TrialChoice, FindsTheBestOfOtherSettings) {
