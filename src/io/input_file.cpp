@@ -59,7 +59,8 @@ FileKind file_kind(const fs::path& path) {
   if (start.starts_with("\x89HDF\r\n\x1a\n")) return FileKind::hdf5;
   const bool json_after_length = start.size() > 8 && start[8] == '{' && start[7] == '\0';
   if (json_after_length) return FileKind::safetensors;
-  if (start.starts_with('\x08') && start.substr(2, 1) == "\x12") return FileKind::onnx;  // version, producer
+  if (start.size() > 2 && start[0] == '\x08' && start[2] == '\x12')
+    return FileKind::onnx;  // version, producer
   const auto is_text = [](unsigned char c) {
     return (c >= ' ' && c < 0xf5) || c == '\n' || c == '\r' || c == '\t';  // as in UTF-8
   };

@@ -54,7 +54,7 @@ Table stages_table(const std::string& model, const std::string& plan) {
   for (std::size_t s = 0; s < stages.size(); ++s)
     table.rows.push_back({fmt::format("{}", s + 1), loss_words(stages[s])});
   for (const auto& [key, title] : columns) {
-    const bool zero = std::ranges::all_of(stages, [&](const Settings& stage) {
+    const bool zero = std::ranges::all_of(stages, [&key = key](const Settings& stage) {
       const auto found = stage.find(key);
       return found == stage.end() || found->second == "0";
     });

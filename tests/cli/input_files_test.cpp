@@ -128,6 +128,13 @@ TEST_F(InputFiles, OfAnotherKindAreNamed) {
       {"rollout @/net.safetensors --target mean --data @/data.h5 -o @/x.h5", 2, "only exact has a --target"});
 }
 
+// The first byte of an ONNX graph, and no third one.
+TEST_F(InputFiles, OfOneByteAreOfNoKind) {
+  write_bytes(file("short.bin"), "\x08");
+  expect({"info @/short.bin", 1, "short.bin: is 1 bytes long"});
+  expect({"import @/short.bin -o @/new.h5", 2, "short.bin: is a file of an unknown kind, expected NumPy"});
+}
+
 TEST_F(InputFiles, ThatAreDamagedNeitherCrashNorHang) {
   std::mt19937 random(7);
   std::size_t refused = 0;

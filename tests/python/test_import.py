@@ -334,6 +334,19 @@ def damaged_npz(path):
     return [path / "y.npz"]
 
 
+def cut_netcdf(path):
+    classic_netcdf(path / "y.nc", oscillators())
+    (path / "y.nc").write_bytes((path / "y.nc").read_bytes()[:-8])
+    return [path / "y.nc"]
+
+
+def odd_width(path):
+    np.save(path / "y.npy", LONG)
+    content = (path / "y.npy").read_bytes()
+    (path / "y.npy").write_bytes(content.replace(b"'descr': '<f8'", b"'descr':'<f8x'"))
+    return [path / "y.npy"]
+
+
 def odd_zip(path):
     with zipfile.ZipFile(path / "y.zip", "w") as archive:
         archive.writestr("readme.txt", "no arrays")
@@ -392,6 +405,8 @@ TRICKY = [
     ("damaged HDF5", raw("y.h5", b"\x89HDF\r\n\x1a\n" + bytes(100)), {"dt": DT}, mac.Error, "is a damaged HDF5 file"),
     ("HDF5 without numbers", hdf5(note=np.bytes_("hello")), {"dt": DT}, mac.Error, "holds no array of numbers; it has note"),
     ("a damaged NetCDF", raw("y.nc", b"CDF\x01\x00\x00\x00\x05\x00\x00\x00\x63\x00\x00\x00\x01"), {}, mac.Error, "is a damaged NetCDF file"),
+    ("a NetCDF cut short", cut_netcdf, {"variables": ["x", "v"]}, mac.Error, r"y.nc: announces v with the shape .*, for which the file is too short"),
+    ("numbers of no width", odd_width, {"dt": DT}, mac.Error, "holds elements of type <f8x"),
     ("a misspelt variable", npz(speed=LONG[..., 0], place=LONG[..., 1], t=TIME), {"variables": ["sped"]}, mac.UsageError,
      'has no variable sped; there are speed, place, t; did you mean "speed"?'),
     ("two arrays and no choice", npz(a=LONG, b=LONG, t=TIME), {}, mac.UsageError, "holds the arrays a, b; say with --variables"),

@@ -72,6 +72,7 @@ TEST(Plugin, ThatIsNotAsItShouldBeIsNamed) {
   const std::pair<const char*, const char*> wrong[] = {
       {"lies", "mac_reduced_vjp is not the derivative of mac_reduced_rhs"},
       {"crashes", "mac_full_rhs crashes: Segmentation fault"},
+      {"ends", "mac_full_rhs ends the program"},
       {"overruns", "mac_sample writes beyond its 4 numbers"},
       {"forgets", "mac_sample does not set number 3 of 4"},
       {"repeats", "parameters: \"k\" is there twice"},

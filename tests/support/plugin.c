@@ -1,6 +1,7 @@
 /* The Duffing oscillator of examples/07-own-system as a plug-in, and what is wrong with others. */
 #include <mac/plugin.h>
 #include <math.h>
+#include <stdlib.h>
 
 int mac_plugin_version(void) {
 #ifdef PLUGIN_old
@@ -25,6 +26,9 @@ const char* mac_plugin_system(void) {
 }
 
 void mac_reduced_rhs(const double* p, const double* y, double* dydt) {
+#ifdef PLUGIN_ends
+  exit(0); /* Fortran's stop */
+#endif
   dydt[0] = y[1];
   dydt[1] = y[0] - y[0] * y[0] * y[0] - p[0] * y[1];
 }

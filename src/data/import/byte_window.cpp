@@ -14,6 +14,11 @@ namespace {
 
 constexpr std::size_t window_bytes = 1 << 18;
 
+[[noreturn]] void fail_temporary(const std::string& what) {
+  throw Error("{}: the temporary file for it cannot be written: {}; TMPDIR names another folder", what,
+              std::strerror(errno));
+}
+
 }  // namespace
 
 OpenFile temporary_file(const std::string& what) {
@@ -26,10 +31,17 @@ OpenFile temporary_file(const std::string& what) {
   return file;
 }
 
-void write_temporary(std::FILE* file, const void* bytes, std::size_t count, const std::string& what) {
-  if (std::fwrite(bytes, 1, count, file) != count)
-    throw Error("{}: the temporary file for it cannot be written: {}; TMPDIR names another folder", what,
-                std::strerror(errno));
+void write_temporary(std::FILE* file, std::size_t at, const void* bytes, std::size_t count,
+                     const std::string& what) {
+  // Going to another place writes what waits in the buffer: that fails on a full disk, too.
+  if (ftello(file) != static_cast<off_t>(at) && fseeko(file, static_cast<off_t>(at), SEEK_SET) != 0)
+    fail_temporary(what);
+  if (std::fwrite(bytes, 1, count, file) != count) fail_temporary(what);
+}
+
+std::unique_ptr<ByteWindow> read_temporary(OpenFile file, const std::string& what) {
+  if (std::fflush(file.get()) != 0) fail_temporary(what);
+  return std::make_unique<ByteWindow>(what, file.release());
 }
 
 ByteWindow::ByteWindow(std::string path) : ByteWindow(path, std::fopen(path.c_str(), "rbe")) {}

@@ -33,7 +33,10 @@ class ByteWindow {
 /// A new file without a name, in the folder TMPDIR or /tmp, that goes with its handle; Error, naming `what` it is for, if
 /// there can be none.
 OpenFile temporary_file(const std::string& what);
-/// Throws Error, naming `what` the file is for, where the disk is full.
-void write_temporary(std::FILE* file, const void* bytes, std::size_t count, const std::string& what);
+/// From byte `at` on. Throws Error, naming `what` the file is for, where the disk is full.
+void write_temporary(std::FILE* file, std::size_t at, const void* bytes, std::size_t count,
+                     const std::string& what);
+/// What was written, for reading; Error as above where the last of it does not reach the file.
+std::unique_ptr<ByteWindow> read_temporary(OpenFile file, const std::string& what);
 
 }  // namespace mac

@@ -1,6 +1,7 @@
 // Classic NetCDF: "CDF" and a version (1, 2: offsets of 64 bits, 5: sizes of 64 bits), then lists of dimensions,
 // attributes and variables, all big-endian and padded to four bytes. Variables whose first dimension is the record
 // dimension lie interleaved, a record after the other.
+#include <algorithm>
 #include <limits>
 #include <mac/error.hpp>
 
@@ -166,6 +167,23 @@ class ClassicNetcdf final : public ForeignFile {
       stored_.push_back(std::move(stored));
     }
     for (const std::size_t i : with_records) stored_[i].strides[0] = recorded == 1 ? alone : record;
+    for (std::size_t i = 0; i < stored_.size(); ++i)
+      if (!is_there(arrays_[i], stored_[i]))
+        throw Error("{}: announces {} with the shape ({}), for which the file is too short", path_,
+                    arrays_[i].name, fmt::join(arrays_[i].dims, ", "));
+  }
+
+  /// Whether the file has the array's last element. As doubles: the products of a damaged header are as large as it likes.
+  bool is_there(const ForeignArray& array, const Stored& stored) const {
+    double last = static_cast<double>(stored.offset) + static_cast<double>(stored.type.bytes), stride = 1;
+    for (std::size_t axis = array.dims.size(); axis-- > 0;) {
+      if (array.dims[axis] == 0) return true;
+      stride = axis + 1 == array.dims.size() ? static_cast<double>(stored.type.bytes)
+                                             : stride * static_cast<double>(array.dims[axis + 1]);
+      if (axis == 0) stride = std::max(stride, static_cast<double>(stored.strides[0]));  // of a record
+      last += static_cast<double>(array.dims[axis] - 1) * stride;
+    }
+    return last <= static_cast<double>(bytes_.size());
   }
 
   ByteWindow bytes_;

@@ -8,6 +8,7 @@
 #include <cstring>
 #include <limits>
 #include <mac/error.hpp>
+#include <set>
 
 #include "data/import/byte_window.hpp"
 #include "data/import/foreign_file.hpp"
@@ -156,11 +157,11 @@ class CsvFile final : public ForeignFile {
     double ignored;
     const bool named =
         std::ranges::any_of(fields, [&](std::string_view field) { return !parse_number(field, ignored); });
+    std::set<std::string> taken;  // of up to half a million
     for (std::size_t i = 0; i < fields.size(); ++i) {
       ForeignArray column = named ? column_of(fields[i]) : ForeignArray{fmt::format("column{}", i + 1), {}};
       if (column.name.empty()) column.name = fmt::format("column{}", i + 1);
-      if (std::ranges::find(arrays_, column.name, &ForeignArray::name) != arrays_.end())
-        throw Error("{}: has two columns called {}", path_, column.name);
+      if (!taken.insert(column.name).second) throw Error("{}: has two columns called {}", path_, column.name);
       arrays_.push_back(std::move(column));
     }
     return named;
@@ -178,11 +179,12 @@ class CsvFile final : public ForeignFile {
   }
 
   void hold(std::size_t block) {
-    values_.assign(rows_per_block * columns_, std::numeric_limits<double>::quiet_NaN());
+    const std::size_t rows = std::min(rows_per_block, arrays_.front().dims[0] - block * rows_per_block);
+    values_.assign(rows * columns_, std::numeric_limits<double>::quiet_NaN());
     lines_.seek(blocks_.at(block));
     std::string line;
     std::vector<std::string_view> fields;
-    for (std::size_t row = 0; row < rows_per_block && lines_.next(line);) {
+    for (std::size_t row = 0; row < rows && lines_.next(line);) {
       if (is_comment(line)) continue;
       part(line, separator_, fields);
       for (std::size_t i = 0; i < std::min(columns_, fields.size()); ++i)

@@ -46,7 +46,8 @@ RawType type_of(const std::string& where, std::string_view descr) {
   if (text.size() >= 3) {
     type.big_endian = text[0] == '>';
     type.kind = text[1] == 'b' ? 'u' : text[1];
-    std::from_chars(text.data() + 2, text.data() + text.size(), type.bytes);
+    const char* const end = text.data() + text.size();
+    if (std::from_chars(text.data() + 2, end, type.bytes).ptr != end) type.kind = '?';
   }
   if (type.kind == 'c')
     throw Error("{}: holds complex numbers; save their real and imaginary parts as variables", where);
@@ -208,14 +209,14 @@ std::shared_ptr<ByteWindow> unpack(const std::string& where, ByteWindow& bytes, 
     status = inflate(&stream, Z_NO_FLUSH);
     if (status != Z_OK && status != Z_STREAM_END) throw Error("{}: its compressed bytes are damaged", where);
     const std::size_t count = out.size() - stream.avail_out;
+    if (count > member.size - written)  // a damaged archive must not fill the disk
+      throw Error("{}: does not unpack to the {} bytes that its archive announces", where, member.size);
+    write_temporary(file.get(), written, out.data(), count, where);
     written += count;
-    if (written > member.size) break;  // a damaged archive must not fill the disk
-    write_temporary(file.get(), out.data(), count, where);
   }
   if (written != member.size)
     throw Error("{}: does not unpack to the {} bytes that its archive announces", where, member.size);
-  std::fflush(file.get());
-  return std::make_shared<ByteWindow>(where, file.release());
+  return read_temporary(std::move(file), where);
 }
 
 }  // namespace

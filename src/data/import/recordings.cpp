@@ -430,13 +430,12 @@ void Recordings::turn(Input& file) const {
       column += source.width;
     }
     for (std::size_t i = 0; i < count; ++i) {
-      fseeko(target.get(), static_cast<off_t>((i * rows + first) * width_ * sizeof(double)), SEEK_SET);
-      write_temporary(target.get(), out.data() + i * times * width_, times * width_ * sizeof(double), turned);
+      write_temporary(target.get(), (i * rows + first) * width_ * sizeof(double),
+                      out.data() + i * times * width_, times * width_ * sizeof(double), turned);
     }
     progress.advance(times);
   }
-  std::fflush(target.get());
-  file.turned = std::make_unique<ByteWindow>(turned, target.release());
+  file.turned = read_temporary(std::move(target), turned);
 }
 
 void Recordings::read(std::size_t trajectory, std::size_t first, std::size_t count, double* out) const {
