@@ -5,7 +5,7 @@
 
 namespace mac {
 
-std::unique_ptr<SequenceEngine<float>> make_cuda_engine(const NetworkShape&) {
+std::unique_ptr<SequenceEngine<float>> make_cuda_engine(const NetworkShape&, cuda::Kernels) {
   throw Error(cuda_unavailable());
 }
 

@@ -18,14 +18,14 @@ void pack_layer(const NetworkShape& shape, const float* layer, Packer& packer) {
       return gru::PackedLayer::pack(shape, layer, packer);
     case LayerKind::mlp:
     case LayerKind::lstm:
-      refuse_device(shape.kind);
+      refuse_steps(shape.kind);
   }
 }
 
 }  // namespace
 
 PackedSizes packed_sizes(const NetworkShape& shape) {
-  if (shape.kind != LayerKind::mamba && shape.kind != LayerKind::gru) refuse_device(shape.kind);
+  if (shape.kind != LayerKind::mamba && shape.kind != LayerKind::gru) refuse_steps(shape.kind);
   if (shape.members > 1) refuse_ensemble();
   const auto size = [](std::size_t value) { return static_cast<int>(value); };
   return {shape.kind,          size(shape.d_in),     size(shape.d_out),
