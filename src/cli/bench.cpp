@@ -68,7 +68,7 @@ void run_on_device(const Options& options) {
           .system;
   const bool step = options.work == "step";
   const std::size_t batch = options.batch ? options.batch : step ? 1 : 96;
-  const auto [timing, gigabytes] = step ? time_step_on_device(*system, shape, batch)
+  const auto [timing, gigabytes, kernels] = step ? time_step_on_device(*system, shape, batch)
                                         : time_training_on_device(*system, shape,
                                                                   {.recipe = options.recipe,
                                                                    .batch = batch,
@@ -87,6 +87,7 @@ void run_on_device(const Options& options) {
     result["models"] = options.models;
     result["rollout_steps"] = options.rollout_steps;
     result["autoregressive"] = options.autoregressive;
+    result["kernels"] = kernels;
     result["milliseconds_per_iteration"] = 1e3 * timing.median_seconds;
     result["best_milliseconds_per_iteration"] = 1e3 * timing.best_seconds;
   }
@@ -99,8 +100,8 @@ void run_on_device(const Options& options) {
          1e6 * timing.median_seconds, 1e6 * timing.best_seconds,
          static_cast<double>(batch) / timing.median_seconds);
   else
-    show("training iteration over {} time points: {:.2f} ms (best {:.2f}), {:.2f} GiB\n", options.length,
-         1e3 * timing.median_seconds, 1e3 * timing.best_seconds, gigabytes);
+    show("training iteration over {} time points: {:.2f} ms (best {:.2f}), {:.2f} GiB, {} kernels\n",
+         options.length, 1e3 * timing.median_seconds, 1e3 * timing.best_seconds, gigabytes, kernels);
   show("{:.0f} GFLOP/s\n", timing.gflops);
 }
 

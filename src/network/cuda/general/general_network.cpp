@@ -4,9 +4,7 @@
 
 namespace mac::cuda {
 
-namespace {
-
-std::unique_ptr<GeneralLayer> make_layer(const NetworkShape& shape) {
+std::unique_ptr<GeneralLayer> make_general_layer(const NetworkShape& shape) {
   if (shape.d_model > widest_norm)
     throw Error("a network with d_model {} does not fit a CUDA device (at most {}): use --device cpu", shape.d_model,
                 widest_norm);
@@ -18,12 +16,14 @@ std::unique_ptr<GeneralLayer> make_layer(const NetworkShape& shape) {
   throw Error("no kind of layer has the number {}", static_cast<int>(shape.kind));
 }
 
+namespace {
+
 constexpr const char* block_norm_weight = "norm.weight";
 
 }  // namespace
 
 GeneralNetwork::GeneralNetwork(const NetworkShape& shape, std::size_t models)
-    : shape_(shape), layout_(shape), models_(models), layer_(make_layer(shape)) {
+    : shape_(shape), layout_(shape), models_(models), layer_(make_general_layer(shape)) {
   const std::string layer_prefix = "blocks.0.", norm_prefix = "blocks.0.norm.";
   std::size_t first_of_layer = 0;
   for (const TensorSpec& tensor : layout_.tensors()) {

@@ -67,11 +67,14 @@ class GeneralLayer {
                         const float* d_out, const float* u, BlockStates<const float> d_final) = 0;
 };
 
+/// Throws Error if the network's sizes are beyond the kernels.
+std::unique_ptr<GeneralLayer> make_general_layer(const NetworkShape& shape);
+
 }  // namespace mac::cuda
 
 namespace mac {
 
-// Each kind defines its own; throws Error if the network's sizes are beyond its kernels.
+// Each kind defines its own.
 #define MAC_KIND(kind)                                                            \
   namespace kind {                                                                \
   std::unique_ptr<cuda::GeneralLayer> make_general_layer(const NetworkShape& shape); \
