@@ -77,7 +77,7 @@ void run_on_device(const Options& options) {
                                                                    .rollout_steps = options.rollout_steps,
                                                                    .autoregressive = options.autoregressive});
   nlohmann::json result = to_json(options, shape);
-  result.update({{"device", "cuda"}, {"batch", batch}, {"gflops", timing.gflops}, {"gigabytes", gigabytes}});
+  result.update({{"device", "cuda"}, {"precision", options.precision}, {"batch", batch}, {"gflops", timing.gflops}, {"gigabytes", gigabytes}});
   if (step) {
     result["microseconds_per_step"] = 1e6 * timing.median_seconds;
     result["trajectory_steps_per_second"] = static_cast<double>(batch) / timing.median_seconds;
@@ -172,8 +172,8 @@ void add_bench(CLI::App& program) {
   command->add_option("--kind", options->kind, fmt::format("{}", fmt::join(layer_kind_names(), ", ")))
       ->check(CLI::IsMember(layer_kind_names()))
       ->capture_default_str();
-  command->add_option("--precision", options->precision, "Scalar of the network: float32 or float64")
-      ->check(CLI::IsMember({"float32", "float64"}))
+  command->add_option("--precision", options->precision, "Scalar of the network: float32 or float64; tf32 for cuda's matrix products")
+      ->check(CLI::IsMember({"float32", "float64", "tf32"}))
       ->capture_default_str();
   const auto add_size = [&](const char* name, std::size_t& value, const char* what) {
     command->add_option(name, value, fmt::format("{} (default: the paper's)", what))
@@ -224,7 +224,9 @@ void add_bench(CLI::App& program) {
       only_for(options->work, "train", option);
     for (const char* option : {"--recipe", "--models", "--rollout-steps"})
       only_for(options->device, "cuda", option);
-    for (const char* option : {"--precision", "--model"}) only_for(options->device, "cpu", option);
+    only_for(options->device, "cpu", "--model");
+    if (options->precision == "float64") only_for(options->device, "cpu", "--precision");
+    set_products(options->precision, options->device);
     if (options->device == "cuda") return run_on_device(*options);
     precision_from(options->precision) == Precision::float32 ? run<float>(*options) : run<double>(*options);
   });

@@ -5,6 +5,8 @@
 
 namespace mac {
 
+void cuda::set_product_precision(ProductPrecision) {}
+
 std::unique_ptr<SequenceEngine<float>> make_cuda_engine(const NetworkShape&, cuda::Kernels) {
   throw Error(cuda_unavailable());
 }

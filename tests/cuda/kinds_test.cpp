@@ -36,10 +36,6 @@ TEST(GeneralLayers, RefuseSizesBeyondTheirKernelsWithARemedy) {
           "a Mamba network with d_state 257 does not fit a CUDA device (at most 256): use --device cpu");
   refused({LayerKind::mamba, 3, 2, 2049, 1, 16},
           "a network with d_model 2049 does not fit a CUDA device (at most 2048): use --device cpu");
-  refused({LayerKind::gru, 3, 2, 1000, 1, 0},
-          "a network of kind gru with d_model 1000 does not fit a CUDA device (at most 336): use --device cpu");
-  refused({LayerKind::lstm, 3, 2, 1000, 1, 0},
-          "a network of kind lstm with d_model 1000 does not fit a CUDA device (at most 304): use --device cpu");
 }
 
 }  // namespace

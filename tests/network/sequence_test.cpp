@@ -170,7 +170,7 @@ TEST_P(FewVeryLongSequences, AgreeWithTheReference) {
 }
 
 /// Beyond the fused kernels: sizes that fill no tile, states for every form of the scan, recurrent matrices that take a
-/// block, or clusters of two and more.
+/// block, clusters of two and more, or more than that.
 class WideNetworks : public ManySequences {};
 
 TEST_P(WideNetworks, AgreeWithTheReference) {
@@ -220,7 +220,8 @@ const NetworkShape wide_shapes[] = {
     wide(LayerKind::mamba, 130, 3), wide(LayerKind::gru, 65),       wide(LayerKind::gru, 128),
     wide(LayerKind::gru, 130),      wide(LayerKind::gru, 200),      wide(LayerKind::gru, 300),
     wide(LayerKind::lstm, 96),      wide(LayerKind::lstm, 130),     wide(LayerKind::lstm, 304),
-    wide(LayerKind::mlp, 100)};
+    wide(LayerKind::gru, 340),
+    wide(LayerKind::lstm, 310),     wide(LayerKind::mlp, 100)};
 const NetworkShape wide_recurrences[] = {{LayerKind::gru, 3, 2, 200, 1, 0}, {LayerKind::lstm, 3, 2, 130, 1, 0}};
 
 std::string name_of(const testing::TestParamInfo<ManySequences::ParamType>& info) {

@@ -77,7 +77,6 @@ ProductPrecision chosen_precision = ProductPrecision::float32;
 }  // namespace
 
 void set_product_precision(ProductPrecision precision) { chosen_precision = precision; }
-ProductPrecision product_precision() { return chosen_precision; }
 
 /// In cuBLAS' terms, where a matrix is column by column: our rows are its columns.
 struct Products::Call {

@@ -7,16 +7,9 @@
 #include <type_traits>
 
 #include "network/cuda/device.hpp"
+#include "network/cuda_engine.hpp"
 
 namespace mac::cuda {
-
-/// How products of float32 matrices are computed: in float32, or on tensor cores with factors rounded to TF32 (ten
-/// bits after the binary point, an error of 5e-4 in a factor).
-enum class ProductPrecision { float32, tf32 };
-
-/// What `--precision` says; set before a network is made.
-void set_product_precision(ProductPrecision precision);
-ProductPrecision product_precision();
 
 /// Matrices are row-major: `columns` numbers a row, and `stride` from a row to the next.
 template <class T>

@@ -1,7 +1,7 @@
 // Layers with a recurrent matrix W, GRU and LSTM, of many sizes. The input's share of all gates is one product over all
 // steps; what is left step by step is W h and the gates. A block, or a cluster of blocks that share the units out, keeps W
 // in registers and goes through all steps of a few sequences. Blocks of a cluster write what they compute into each
-// other's shared memory.
+// other's shared memory. Where W does not fit a cluster, each step is a product of cuBLAS and a kernel.
 #pragma once
 
 #include <cuda_runtime.h>
@@ -60,18 +60,19 @@ constexpr ResidentPlan plan_resident(int gates, int d) {
   }
   return {};
 }
-/// The most units for which there is a plan.
-constexpr int largest_resident(int gates) {
-  int d = resident_threads;
-  while (plan_resident(gates, d).blocks == 0) --d;
-  return d;
-}
+/// What goes from a step to the next where each is launched by itself.
+struct RecurrenceStep {
+  float* product;  // (sequence, gates·d): W h; on the way back the gradients of it
+  float* state;    // (sequence, states·d), or their gradients
+};
 
-/// A kind's kernels.
+/// A kind's kernels, of all steps at once where there is a plan, and of step t.
 struct RecurrenceKernels {
   RecurrenceCounts counts;
   void (*forward)(const Recurrence& problem, cudaStream_t stream);
   void (*backward)(const RecurrenceBackward& problem, cudaStream_t stream);
+  void (*step_forward)(const Recurrence& problem, int t, const RecurrenceStep& step, cudaStream_t stream);
+  void (*step_backward)(const RecurrenceBackward& problem, int t, const RecurrenceStep& step, cudaStream_t stream);
 };
 
 }  // namespace mac::cuda

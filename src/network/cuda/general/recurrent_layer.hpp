@@ -7,7 +7,6 @@
 
 namespace mac::cuda {
 
-/// Throws Error if the network is too wide for the kernels.
 std::unique_ptr<GeneralLayer> make_recurrent_layer(const NetworkShape& shape, const RecurrenceKernels& kernels);
 
 }  // namespace mac::cuda

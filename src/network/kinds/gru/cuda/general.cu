@@ -2,6 +2,7 @@
 #include "network/kinds/gru/cuda/general.hpp"
 
 #include "network/cuda/general/recurrence.cuh"
+#include "network/cuda/general/recurrence_steps.cuh"
 #include "network/cuda/time_columns.cuh"
 
 namespace mac::gru {
@@ -36,7 +37,8 @@ struct Cell {
 }  // namespace
 
 cuda::RecurrenceKernels recurrence_kernels() {
-  return {Cell::counts, cuda::recurrence_forward<Cell>, cuda::recurrence_backward<Cell>};
+  return {Cell::counts, cuda::recurrence_forward<Cell>, cuda::recurrence_backward<Cell>, cuda::step_forward<Cell>,
+          cuda::step_backward<Cell>};
 }
 
 }  // namespace mac::gru
