@@ -38,5 +38,12 @@ TEST(GeneralLayers, RefuseSizesBeyondTheirKernelsWithARemedy) {
           "a network with d_model 2049 does not fit a CUDA device (at most 2048): use --device cpu");
 }
 
+TEST(Cublas, IsAskedForWhereItIsMissing) {
+  expect_refused<Error>("a network of this size needs cuBLAS on a CUDA device, and libnone.so was not found: install "
+                        "cuBLAS of CUDA " +
+                            std::to_string(CUDART_VERSION / 1000) + ", or use --device cpu",
+                        [] { open_cublas({"libnone.so", "/nowhere/libcublas.so"}); });
+}
+
 }  // namespace
 }  // namespace mac::cuda

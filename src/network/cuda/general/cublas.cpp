@@ -38,17 +38,11 @@ struct Library {
               int count, int compute_type, int algorithm);
 };
 
+constexpr int version = CUDART_VERSION / 1000;
+
 Library load() {
-  const int version = CUDART_VERSION / 1000;
   const std::string named = fmt::format("libcublas.so.{}", version);
-  void* library = nullptr;
-  for (const std::string& name : {named, "/usr/local/cuda/lib64/" + named, std::string("libcublas.so")})
-    if ((library = dlopen(name.c_str(), RTLD_NOW | RTLD_LOCAL))) break;
-  if (!library)
-    throw Error(
-        "a network of this size needs cuBLAS on a CUDA device, and {} was not found: install cuBLAS of CUDA {}, "
-        "or use --device cpu",
-        named, version);
+  void* const library = open_cublas({named, "/usr/local/cuda/lib64/" + named, "libcublas.so"});
   Library found{};
   const auto find = [&](auto& function, const char* name) {
     void* const symbol = dlsym(library, name);
@@ -77,6 +71,15 @@ ProductPrecision chosen_precision = ProductPrecision::float32;
 }  // namespace
 
 void set_product_precision(ProductPrecision precision) { chosen_precision = precision; }
+
+void* open_cublas(const std::vector<std::string>& names) {
+  for (const std::string& name : names)
+    if (void* const library = dlopen(name.c_str(), RTLD_NOW | RTLD_LOCAL)) return library;
+  throw Error(
+      "a network of this size needs cuBLAS on a CUDA device, and {} was not found: install cuBLAS of CUDA {}, or use "
+      "--device cpu",
+      names.at(0), version);
+}
 
 /// In cuBLAS' terms, where a matrix is column by column: our rows are its columns.
 struct Products::Call {

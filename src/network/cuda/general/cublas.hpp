@@ -4,7 +4,9 @@
 #include <cuda_runtime.h>
 
 #include <cstddef>
+#include <string>
 #include <type_traits>
+#include <vector>
 
 #include "network/cuda/device.hpp"
 #include "network/cuda_engine.hpp"
@@ -62,6 +64,9 @@ class Products {
   DeviceArray<char> workspace_;
   DeviceArray<float> partials_;
 };
+
+/// Opens the first of these libraries that is there; throws Error if none is.
+void* open_cublas(const std::vector<std::string>& names);
 
 /// The distance between arrays of device memory in numbers: 128 bytes.
 inline std::size_t aligned(std::size_t count) { return (count + 31) / 32 * 32; }

@@ -300,7 +300,8 @@ bool launch_resident(RecurrenceKernel<Problem> kernel, const Problem& problem, R
   config.attrs = &cluster, config.numAttrs = 1;
   if (must_fit) {
     int resident = 0;
-    if (cudaOccupancyMaxActiveClusters(&resident, kernel, &config) != cudaSuccess || groups > resident) return false;
+    if (cudaOccupancyMaxActiveClusters(&resident, kernel, &config) != cudaSuccess) cudaGetLastError();  // ours now
+    if (groups > resident) return false;
   }
   cudaLaunchKernelEx(&config, kernel, problem, plan);
   return true;
