@@ -4,8 +4,11 @@
 #include <library_types.h>
 
 #include <algorithm>
+#include <cstdlib>
 #include <string>
+#include <string_view>
 
+#include "network/cuda/general/own_products.hpp"
 #include "network/cuda/general/rows.hpp"
 #if __has_include(<cublas_v2.h>)
 #include <cublas_v2.h>
@@ -68,6 +71,15 @@ void check_cublas(int status, const char* what) {
 
 ProductPrecision chosen_precision = ProductPrecision::float32;
 
+/// Whether MAC_CUDA_PRODUCTS=own asks for products without cuBLAS.
+bool own() {
+  static const bool asked = [] {
+    const char* const named = std::getenv("MAC_CUDA_PRODUCTS");
+    return named && std::string_view(named) == "own";
+  }();
+  return asked;
+}
+
 }  // namespace
 
 void set_product_precision(ProductPrecision precision) { chosen_precision = precision; }
@@ -81,18 +93,17 @@ void* open_cublas(const std::vector<std::string>& names) {
       names.at(0), version);
 }
 
-/// In cuBLAS' terms, where a matrix is column by column: our rows are its columns.
+/// c (+)= a b as row-major matrices; see OwnProduct.
 struct Products::Call {
-  Operation op_a, op_b;
-  int m, n, k;
   ConstMatrix a;
-  std::size_t a_next;
+  bool a_transposed;
   ConstMatrix b;
-  std::size_t b_next;
+  bool b_transposed;
   Matrix c;
-  std::size_t c_next;
-  int count;
-  bool add;
+  int depth;
+  std::size_t a_next = 0, b_next = 0, c_next = 0;
+  std::size_t count = 1;
+  bool add = false;
 };
 
 Products::~Products() {
@@ -100,34 +111,57 @@ Products::~Products() {
 }
 
 void Products::use(cudaStream_t stream) {
+  stream_ = stream;
+  if (own()) return;
   if (!handle_) {
     check_cublas(library().create(&handle_), "starting");
     workspace_.reserve(workspace_bytes);
   }
-  stream_ = stream;
   check_cublas(library().set_stream(handle_, stream), "taking a stream");
   check_cublas(library().set_workspace(handle_, workspace_.data(), workspace_bytes), "taking its workspace");
 }
 
+/// cuBLAS takes matrices column by column: our rows are its columns, and c = a b is its cᵀ = bᵀ aᵀ.
 void Products::run(const Call& call) {
+  if (own())
+    return launch_own_product({.rows = call.c.rows,
+                               .columns = static_cast<std::size_t>(call.c.columns),
+                               .depth = static_cast<std::size_t>(call.depth),
+                               .a = call.a.data,
+                               .a_stride = call.a.stride,
+                               .a_next = call.a_next,
+                               .a_transposed = call.a_transposed,
+                               .b = call.b.data,
+                               .b_stride = call.b.stride,
+                               .b_next = call.b_next,
+                               .b_transposed = call.b_transposed,
+                               .c = call.c.data,
+                               .c_stride = call.c.stride,
+                               .c_next = call.c_next,
+                               .count = call.count,
+                               .add = call.add},
+                              stream_);
   const float one = 1, zero = 0;
   const auto size = [](std::size_t value) { return static_cast<int>(value); };
   const auto next = [](std::size_t value) { return static_cast<long long>(value); };
-  check_cublas(
-      library().gemm(handle_, call.op_a, call.op_b, call.m, call.n, call.k, &one, call.a.data, CUDA_R_32F,
-                     size(call.a.stride), next(call.a_next), call.b.data, CUDA_R_32F, size(call.b.stride),
-                     next(call.b_next), call.add ? &one : &zero, call.c.data, CUDA_R_32F, size(call.c.stride),
-                     next(call.c_next), call.count, default_algorithm,
-                     chosen_precision == ProductPrecision::tf32 ? compute_tf32 : compute_float32),
-      "multiplying");
+  const auto op = [](bool flag) { return flag ? transposed : as_it_is; };
+  const int status = library().gemm(
+      handle_, op(call.b_transposed), op(call.a_transposed), call.c.columns, size(call.c.rows), call.depth, &one,
+      call.b.data, CUDA_R_32F, size(call.b.stride), next(call.b_next), call.a.data, CUDA_R_32F, size(call.a.stride),
+      next(call.a_next), call.add ? &one : &zero, call.c.data, CUDA_R_32F, size(call.c.stride), next(call.c_next),
+      size(call.count), chosen_precision == ProductPrecision::tf32 ? compute_tf32 : compute_float32, default_algorithm);
+  if (status != success)
+    throw Error("cuBLAS failed: status {} from {} × {} × {}, transposed {} {}, strides {} {} {}, {} at once", status,
+                call.c.rows, call.c.columns, call.depth, call.a_transposed, call.b_transposed, call.a.stride,
+                call.b.stride, call.c.stride, call.count);
 }
 
 void Products::forward(Matrix y, ConstMatrix x, ConstMatrix w, bool add) {
-  run({transposed, as_it_is, y.columns, static_cast<int>(y.rows), x.columns, w, 0, x, 0, y, 0, 1, add});
+  run({.a = x, .a_transposed = false, .b = w, .b_transposed = true, .c = y, .depth = x.columns, .add = add});
 }
 
 void Products::to_inputs(Matrix d_x, ConstMatrix d_y, ConstMatrix w, bool add) {
-  run({as_it_is, as_it_is, d_x.columns, static_cast<int>(d_x.rows), d_y.columns, w, 0, d_y, 0, d_x, 0, 1, add});
+  run({.a = d_y, .a_transposed = false, .b = w, .b_transposed = false, .c = d_x, .depth = d_y.columns, .add = add});
 }
 
 void Products::to_weights(float* d_w, ConstMatrix d_y, ConstMatrix x) {
@@ -140,19 +174,19 @@ void Products::to_weights(float* d_w, ConstMatrix d_y, ConstMatrix x) {
   const std::size_t of_part = rows / parts, rest = rows - parts * of_part, size = aligned(m * n);
   partials_.reserve((parts + 1) * size);
   const auto sum = [&](std::size_t first_row, std::size_t count_rows, std::size_t to, std::size_t count) {
-    run({as_it_is,
-         transposed,
-         x.columns,
-         d_y.columns,
-         static_cast<int>(count_rows),
-         {x.data + first_row * x.stride, count_rows, x.columns, x.stride},
-         of_part * x.stride,
-         {d_y.data + first_row * d_y.stride, count_rows, d_y.columns, d_y.stride},
-         of_part * d_y.stride,
-         {partials_.data() + to * size, n, x.columns},
-         size,
-         static_cast<int>(count),
-         false});
+    const auto from = [&](const ConstMatrix& all) {
+      return ConstMatrix(all.data + first_row * all.stride, count_rows, all.columns, all.stride);
+    };
+    run({.a = from(d_y),
+         .a_transposed = true,
+         .b = from(x),
+         .b_transposed = false,
+         .c = {partials_.data() + to * size, n, x.columns},
+         .depth = static_cast<int>(count_rows),
+         .a_next = of_part * d_y.stride,
+         .b_next = of_part * x.stride,
+         .c_next = size,
+         .count = count});
   };
   sum(0, of_part, 0, parts);
   if (rest > 0) sum(parts * of_part, rest, parts, 1);
