@@ -68,16 +68,21 @@ void run_on_device(const Options& options) {
           .system;
   const bool step = options.work == "step";
   const std::size_t batch = options.batch ? options.batch : step ? 1 : 96;
-  const auto [timing, gigabytes, kernels] = step ? time_step_on_device(*system, shape, batch)
-                                        : time_training_on_device(*system, shape,
-                                                                  {.recipe = options.recipe,
-                                                                   .batch = batch,
-                                                                   .length = options.length,
-                                                                   .models = options.models,
-                                                                   .rollout_steps = options.rollout_steps,
-                                                                   .autoregressive = options.autoregressive});
+  const auto [timing, gigabytes, kernels] =
+      step ? time_step_on_device(*system, shape, batch)
+           : time_training_on_device(*system, shape,
+                                     {.recipe = options.recipe,
+                                      .batch = batch,
+                                      .length = options.length,
+                                      .models = options.models,
+                                      .rollout_steps = options.rollout_steps,
+                                      .autoregressive = options.autoregressive});
   nlohmann::json result = to_json(options, shape);
-  result.update({{"device", "cuda"}, {"precision", options.precision}, {"batch", batch}, {"gflops", timing.gflops}, {"gigabytes", gigabytes}});
+  result.update({{"device", "cuda"},
+                 {"precision", options.precision},
+                 {"batch", batch},
+                 {"gflops", timing.gflops},
+                 {"gigabytes", gigabytes}});
   if (step) {
     result["microseconds_per_step"] = 1e6 * timing.median_seconds;
     result["trajectory_steps_per_second"] = static_cast<double>(batch) / timing.median_seconds;
@@ -172,7 +177,9 @@ void add_bench(CLI::App& program) {
   command->add_option("--kind", options->kind, fmt::format("{}", fmt::join(layer_kind_names(), ", ")))
       ->check(CLI::IsMember(layer_kind_names()))
       ->capture_default_str();
-  command->add_option("--precision", options->precision, "Scalar of the network: float32 or float64; tf32 for cuda's matrix products")
+  command
+      ->add_option("--precision", options->precision,
+                   "Scalar of the network: float32 or float64; tf32 for cuda's matrix products")
       ->check(CLI::IsMember({"float32", "float64", "tf32"}))
       ->capture_default_str();
   const auto add_size = [&](const char* name, std::size_t& value, const char* what) {

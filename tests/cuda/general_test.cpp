@@ -58,7 +58,8 @@ Pass run(const Inputs& in, bool add = false) {
              d_parameters = on_device(std::vector<float>(in.parameters.size(), 1));
   const DeviceArray<float> y(in.d_y.size()), final_state(in.initial.size()), d_x(in.x.size()),
       d_initial(in.initial.size());
-  network.forward(parameters.data(), in.dims, x.data(), y.data(), initial.data(), final_state.data(), &tape, stream);
+  network.forward(parameters.data(), in.dims, x.data(), y.data(), initial.data(), final_state.data(), &tape,
+                  stream);
   network.backward(parameters.data(), in.dims, x.data(), initial.data(), d_y.data(), tape,
                    {d_parameters.data(), d_x.data(), d_initial.data(), d_final.data()}, add, stream);
   stream.wait();
@@ -91,7 +92,8 @@ TEST_F(CudaGeneral, GivesSeveralModelsTheBytesOfEachAlone) {
       for (std::size_t m = 0; m < models; ++m) {
         const Pass alone = run(in.of_model(m));
         for (auto array : {&Pass::y, &Pass::final_state, &Pass::d_parameters, &Pass::d_x, &Pass::d_initial})
-          EXPECT_EQ(run_of(together.*array, m, models), alone.*array) << to_string(shape.kind) << " model " << m;
+          EXPECT_EQ(run_of(together.*array, m, models), alone.*array)
+              << to_string(shape.kind) << " model " << m;
       }
     }
 }

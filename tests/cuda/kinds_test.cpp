@@ -4,8 +4,8 @@
 #include <mac/error.hpp>
 #include <mac/paper_networks.hpp>
 
-#include "network/cuda/packed_network.hpp"
 #include "network/cuda/general/general_network.hpp"
+#include "network/cuda/packed_network.hpp"
 
 namespace mac::cuda {
 namespace {
@@ -22,10 +22,11 @@ void expect_refused(const std::string& message, Use use) {
 
 TEST(Kinds, WithoutKernelsForStepsAreRefusedWithARemedy) {
   for (const LayerKind kind : {LayerKind::mlp, LayerKind::lstm})
-    expect_refused<UsageError>("a network of kind " + std::string(to_string(kind)) +
-                                   " does not run step by step on a CUDA device, as rollouts and autoregressive "
-                                   "losses do: use --device cpu",
-                               [&] { packed_sizes(paper_network("burgers", kind)); });
+    expect_refused<UsageError>(
+        "a network of kind " + std::string(to_string(kind)) +
+            " does not run step by step on a CUDA device, as rollouts and autoregressive "
+            "losses do: use --device cpu",
+        [&] { packed_sizes(paper_network("burgers", kind)); });
 }
 
 TEST(GeneralLayers, RefuseSizesBeyondTheirKernelsWithARemedy) {
@@ -39,10 +40,13 @@ TEST(GeneralLayers, RefuseSizesBeyondTheirKernelsWithARemedy) {
 }
 
 TEST(Cublas, IsAskedForWhereItIsMissing) {
-  expect_refused<Error>("a network of this size needs cuBLAS on a CUDA device, and libnone.so was not found: install "
-                        "cuBLAS of CUDA " +
-                            std::to_string(CUDART_VERSION / 1000) + ", or use --device cpu",
-                        [] { open_cublas({"libnone.so", "/nowhere/libcublas.so"}); });
+  expect_refused<Error>(
+      "a network of this size needs cuBLAS on a CUDA device, and libnone.so was not found: install "
+      "cuBLAS of CUDA " +
+          std::to_string(CUDART_VERSION / 1000) + ", or use --device cpu",
+      [] {
+        open_cublas({"libnone.so", "/nowhere/libcublas.so"});
+      });
 }
 
 }  // namespace

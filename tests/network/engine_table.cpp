@@ -77,7 +77,8 @@ const std::vector<EngineRow>& engine_table() {
       {"cpu_double", true, 1e-12, 1e-10, run_cpu<double, false>, run_cpu<double, true>},
       {"cpu_float", false, 2e-6, 1e-5, run_cpu<float, false>, run_cpu<float, true>},
       {"cuda", false, 2e-6, 1e-5, run_cuda<fastest, false>, run_cuda<fastest, true>, cuda_unavailable()},
-      {"cuda_general", false, 2e-6, 1e-5, run_cuda<general, false>, run_cuda<general, true>, cuda_unavailable()},
+      {"cuda_general", false, 2e-6, 1e-5, run_cuda<general, false>, run_cuda<general, true>,
+       cuda_unavailable()},
   };
   return table;
 }

@@ -220,9 +220,9 @@ const NetworkShape wide_shapes[] = {
     wide(LayerKind::mamba, 130, 3), wide(LayerKind::gru, 65),       wide(LayerKind::gru, 128),
     wide(LayerKind::gru, 130),      wide(LayerKind::gru, 200),      wide(LayerKind::gru, 300),
     wide(LayerKind::lstm, 96),      wide(LayerKind::lstm, 130),     wide(LayerKind::lstm, 304),
-    wide(LayerKind::gru, 340),
-    wide(LayerKind::lstm, 310),     wide(LayerKind::mlp, 100)};
-const NetworkShape wide_recurrences[] = {{LayerKind::gru, 3, 2, 200, 1, 0}, {LayerKind::lstm, 3, 2, 130, 1, 0}};
+    wide(LayerKind::gru, 340),      wide(LayerKind::lstm, 310),     wide(LayerKind::mlp, 100)};
+const NetworkShape wide_recurrences[] = {{LayerKind::gru, 3, 2, 200, 1, 0},
+                                         {LayerKind::lstm, 3, 2, 130, 1, 0}};
 
 std::string name_of(const testing::TestParamInfo<ManySequences::ParamType>& info) {
   const auto& [row, shape] = info.param;

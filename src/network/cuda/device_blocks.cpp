@@ -16,7 +16,8 @@ int block_size(const ParameterLayout& layout, const NetworkShape& shape) {
 
 void refuse_steps(LayerKind kind) {
   throw UsageError(
-      "a network of kind {} does not run step by step on a CUDA device, as rollouts and autoregressive losses do: "
+      "a network of kind {} does not run step by step on a CUDA device, as rollouts and autoregressive "
+      "losses do: "
       "use --device cpu",
       to_string(kind));
 }

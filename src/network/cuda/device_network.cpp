@@ -51,9 +51,9 @@ DeviceNetwork::DeviceNetwork(const NetworkShape& shape, std::size_t models, Kern
   kernels_ = name, path_ = std::move(path);
 }
 
-void DeviceNetwork::backward(const float* parameters, SequenceDims dims, const float* x, const float* initial_state,
-                             const float* d_y, DeviceTape& tape, const Gradients<float>& gradients, bool add,
-                             cudaStream_t stream) {
+void DeviceNetwork::backward(const float* parameters, SequenceDims dims, const float* x,
+                             const float* initial_state, const float* d_y, DeviceTape& tape,
+                             const Gradients<float>& gradients, bool add, cudaStream_t stream) {
   if (tape.dims.batch != dims.batch || tape.dims.time != dims.time)
     throw Error("the tape holds a forward pass of {} × {} steps, the backward pass asks for {} × {}",
                 tape.dims.batch, tape.dims.time, dims.batch, dims.time);

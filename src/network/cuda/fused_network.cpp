@@ -2,7 +2,8 @@
 
 namespace mac::cuda {
 
-FusedNetwork::FusedNetwork(const NetworkShape& shape, std::size_t models, std::unique_ptr<DeviceBlocks> blocks)
+FusedNetwork::FusedNetwork(const NetworkShape& shape, std::size_t models,
+                           std::unique_ptr<DeviceBlocks> blocks)
     : shape_(shape),
       layout_(shape),
       models_(models),
@@ -58,7 +59,7 @@ int FusedNetwork::parts_of_layer(SequenceDims dims) const {
 }
 
 BlocksProblem FusedNetwork::blocks(const LaunchPlan& plan, const float* parameters, SequenceDims dims,
-                                    const float* initial_state, DeviceTape* tape, cudaStream_t stream) {
+                                   const float* initial_state, DeviceTape* tape, cudaStream_t stream) {
   BlocksProblem problem{};
   problem.models = static_cast<int>(models_), problem.batch = static_cast<int>(dims.batch);
   problem.layers = static_cast<int>(shape_.n_blocks);
@@ -88,8 +89,8 @@ BlocksProblem FusedNetwork::blocks(const LaunchPlan& plan, const float* paramete
 }
 
 void FusedNetwork::forward(const float* parameters, SequenceDims dims, const float* x, float* y,
-                            const float* initial_state, float* final_state, DeviceTape* tape,
-                            cudaStream_t stream) {
+                           const float* initial_state, float* final_state, DeviceTape* tape,
+                           cudaStream_t stream) {
   const InputOutputProblem frame = input_output(parameters, dims);
   const BlocksProblem problem =
       blocks(blocks_->forward_plan(), parameters, dims, initial_state, tape, stream);
@@ -101,8 +102,8 @@ void FusedNetwork::forward(const float* parameters, SequenceDims dims, const flo
 }
 
 void FusedNetwork::backward(const float* parameters, SequenceDims dims, const float* x,
-                             const float* initial_state, const float* d_y, DeviceTape& tape,
-                             const Gradients<float>& gradients, bool add, cudaStream_t stream) {
+                            const float* initial_state, const float* d_y, DeviceTape& tape,
+                            const Gradients<float>& gradients, bool add, cudaStream_t stream) {
   const InputOutputProblem frame = input_output(parameters, dims);
   const std::size_t block_parameters = shape_.n_blocks * block_size_;
   const std::size_t frame_parts = models_ * static_cast<std::size_t>(frame.parts());

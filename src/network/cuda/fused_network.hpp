@@ -16,7 +16,8 @@ class FusedNetwork final : public NetworkPath {
   std::size_t tape_bytes(SequenceDims dims) const override;
 
   void forward(const float* parameters, SequenceDims dims, const float* x, float* y,
-               const float* initial_state, float* final_state, DeviceTape* tape, cudaStream_t stream) override;
+               const float* initial_state, float* final_state, DeviceTape* tape,
+               cudaStream_t stream) override;
   void backward(const float* parameters, SequenceDims dims, const float* x, const float* initial_state,
                 const float* d_y, DeviceTape& tape, const Gradients<float>& gradients, bool add,
                 cudaStream_t stream) override;

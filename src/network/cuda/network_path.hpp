@@ -15,10 +15,11 @@ class NetworkPath {
 
   virtual std::size_t tape_bytes(SequenceDims dims) const = 0;
   virtual void forward(const float* parameters, SequenceDims dims, const float* x, float* y,
-                       const float* initial_state, float* final_state, DeviceTape* tape, cudaStream_t stream) = 0;
-  virtual void backward(const float* parameters, SequenceDims dims, const float* x, const float* initial_state,
-                        const float* d_y, DeviceTape& tape, const Gradients<float>& gradients, bool add,
-                        cudaStream_t stream) = 0;
+                       const float* initial_state, float* final_state, DeviceTape* tape,
+                       cudaStream_t stream) = 0;
+  virtual void backward(const float* parameters, SequenceDims dims, const float* x,
+                        const float* initial_state, const float* d_y, DeviceTape& tape,
+                        const Gradients<float>& gradients, bool add, cudaStream_t stream) = 0;
 };
 
 }  // namespace mac::cuda

@@ -1,8 +1,7 @@
 #pragma once
 
-#include <mac/host_device.hpp>
-
 #include <cstddef>
+#include <mac/host_device.hpp>
 
 namespace mac::cuda {
 

@@ -24,7 +24,8 @@ enum ComputeType { compute_float32 = 68, compute_tf32 = 77 };
 constexpr int default_algorithm = -1, success = 0;
 #if __has_include(<cublas_v2.h>)
 static_assert(CUBLAS_OP_N == int{as_it_is} && CUBLAS_OP_T == int{transposed});
-static_assert(CUBLAS_COMPUTE_32F == int{compute_float32} && CUBLAS_COMPUTE_32F_FAST_TF32 == int{compute_tf32});
+static_assert(CUBLAS_COMPUTE_32F == int{compute_float32} &&
+              CUBLAS_COMPUTE_32F_FAST_TF32 == int{compute_tf32});
 static_assert(CUBLAS_GEMM_DEFAULT == default_algorithm && CUBLAS_STATUS_SUCCESS == success);
 #endif
 
@@ -36,9 +37,9 @@ struct Library {
   int (*set_stream)(void* handle, cudaStream_t stream);
   int (*set_workspace)(void* handle, void* memory, std::size_t bytes);
   int (*gemm)(void* handle, int op_a, int op_b, int m, int n, int k, const void* alpha, const void* a,
-              cudaDataType a_type, int a_stride, long long a_next, const void* b, cudaDataType b_type, int b_stride,
-              long long b_next, const void* beta, void* c, cudaDataType c_type, int c_stride, long long c_next,
-              int count, int compute_type, int algorithm);
+              cudaDataType a_type, int a_stride, long long a_next, const void* b, cudaDataType b_type,
+              int b_stride, long long b_next, const void* beta, void* c, cudaDataType c_type, int c_stride,
+              long long c_next, int count, int compute_type, int algorithm);
 };
 
 constexpr int version = CUDART_VERSION / 1000;
@@ -88,7 +89,8 @@ void* open_cublas(const std::vector<std::string>& names) {
   for (const std::string& name : names)
     if (void* const library = dlopen(name.c_str(), RTLD_NOW | RTLD_LOCAL)) return library;
   throw Error(
-      "a network of this size needs cuBLAS on a CUDA device, and {} was not found: install cuBLAS of CUDA {}, or use "
+      "a network of this size needs cuBLAS on a CUDA device, and {} was not found: install cuBLAS of CUDA "
+      "{}, or use "
       "--device cpu",
       names.at(0), version);
 }
@@ -146,14 +148,15 @@ void Products::run(const Call& call) {
   const auto next = [](std::size_t value) { return static_cast<long long>(value); };
   const auto op = [](bool flag) { return flag ? transposed : as_it_is; };
   const int status = library().gemm(
-      handle_, op(call.b_transposed), op(call.a_transposed), call.c.columns, size(call.c.rows), call.depth, &one,
-      call.b.data, CUDA_R_32F, size(call.b.stride), next(call.b_next), call.a.data, CUDA_R_32F, size(call.a.stride),
-      next(call.a_next), call.add ? &one : &zero, call.c.data, CUDA_R_32F, size(call.c.stride), next(call.c_next),
-      size(call.count), chosen_precision == ProductPrecision::tf32 ? compute_tf32 : compute_float32, default_algorithm);
+      handle_, op(call.b_transposed), op(call.a_transposed), call.c.columns, size(call.c.rows), call.depth,
+      &one, call.b.data, CUDA_R_32F, size(call.b.stride), next(call.b_next), call.a.data, CUDA_R_32F,
+      size(call.a.stride), next(call.a_next), call.add ? &one : &zero, call.c.data, CUDA_R_32F,
+      size(call.c.stride), next(call.c_next), size(call.count),
+      chosen_precision == ProductPrecision::tf32 ? compute_tf32 : compute_float32, default_algorithm);
   if (status != success)
-    throw Error("cuBLAS failed: status {} from {} × {} × {}, transposed {} {}, strides {} {} {}, {} at once", status,
-                call.c.rows, call.c.columns, call.depth, call.a_transposed, call.b_transposed, call.a.stride,
-                call.b.stride, call.c.stride, call.count);
+    throw Error("cuBLAS failed: status {} from {} × {} × {}, transposed {} {}, strides {} {} {}, {} at once",
+                status, call.c.rows, call.c.columns, call.depth, call.a_transposed, call.b_transposed,
+                call.a.stride, call.b.stride, call.c.stride, call.count);
 }
 
 void Products::forward(Matrix y, ConstMatrix x, ConstMatrix w, bool add) {
@@ -161,16 +164,24 @@ void Products::forward(Matrix y, ConstMatrix x, ConstMatrix w, bool add) {
 }
 
 void Products::to_inputs(Matrix d_x, ConstMatrix d_y, ConstMatrix w, bool add) {
-  run({.a = d_y, .a_transposed = false, .b = w, .b_transposed = false, .c = d_x, .depth = d_y.columns, .add = add});
+  run({.a = d_y,
+       .a_transposed = false,
+       .b = w,
+       .b_transposed = false,
+       .c = d_x,
+       .depth = d_y.columns,
+       .add = add});
 }
 
 void Products::to_weights(float* d_w, ConstMatrix d_y, ConstMatrix x) {
   // Few tiles of the result have to share out very many rows: enough parts that tiles of 64 × 64 keep every
   // multiprocessor busy, and not so many that a part has less than 256 rows.
   constexpr std::size_t tile = 64, busy = 512, fewest_rows = 256;
-  const std::size_t rows = x.rows, m = static_cast<std::size_t>(x.columns), n = static_cast<std::size_t>(d_y.columns);
+  const std::size_t rows = x.rows, m = static_cast<std::size_t>(x.columns),
+                    n = static_cast<std::size_t>(d_y.columns);
   const std::size_t tiles = (m + tile - 1) / tile * ((n + tile - 1) / tile);
-  const std::size_t parts = std::clamp<std::size_t>(busy / tiles, 1, std::max<std::size_t>(1, rows / fewest_rows));
+  const std::size_t parts =
+      std::clamp<std::size_t>(busy / tiles, 1, std::max<std::size_t>(1, rows / fewest_rows));
   const std::size_t of_part = rows / parts, rest = rows - parts * of_part, size = aligned(m * n);
   partials_.reserve((parts + 1) * size);
   const auto sum = [&](std::size_t first_row, std::size_t count_rows, std::size_t to, std::size_t count) {

@@ -26,8 +26,7 @@ struct MatrixView {
   MatrixView(T* data, std::size_t rows, int columns, std::size_t stride)
       : data(data), rows(rows), columns(columns), stride(stride) {}
   template <class U>
-    requires(!std::is_same_v<U, T> && std::is_convertible_v<U*, T*>)
-  MatrixView(const MatrixView<U>& other)
+  requires(!std::is_same_v<U, T> && std::is_convertible_v<U*, T*>) MatrixView(const MatrixView<U>& other)
       : MatrixView(other.data, other.rows, other.columns, other.stride) {}
 
   /// `count` columns from `first` on.

@@ -6,8 +6,8 @@ namespace mac::cuda {
 
 std::unique_ptr<GeneralLayer> make_general_layer(const NetworkShape& shape) {
   if (shape.d_model > widest_norm)
-    throw Error("a network with d_model {} does not fit a CUDA device (at most {}): use --device cpu", shape.d_model,
-                widest_norm);
+    throw Error("a network with d_model {} does not fit a CUDA device (at most {}): use --device cpu",
+                shape.d_model, widest_norm);
 #define MAC_KIND(name)  \
   case LayerKind::name: \
     return name::make_general_layer(shape);
@@ -43,10 +43,9 @@ GeneralNetwork::Kept GeneralNetwork::kept(Parts& memory, SequenceDims dims, bool
   const std::size_t rows = dims.batch * dims.time, d = shape_.d_model;
   Kept kept{memory.take(rows * shape_.d_in), memory.take(rows * d), {}, nullptr, nullptr, nullptr, nullptr};
   for (std::size_t i = 0; i < shape_.n_blocks; ++i)
-    kept.blocks.push_back(recorded || i == 0
-                              ? Kept::Block{memory.take(rows * d), memory.take(rows * d),
-                                            memory.take(layer_->tape_size(dims))}
-                              : kept.blocks[0]);
+    kept.blocks.push_back(recorded || i == 0 ? Kept::Block{memory.take(rows * d), memory.take(rows * d),
+                                                           memory.take(layer_->tape_size(dims))}
+                                             : kept.blocks[0]);
   kept.h = recorded ? memory.take(rows * d) : kept.blocks[0].h;
   kept.normalised = memory.take(rows * d);
   kept.hidden = memory.take(rows * d), kept.activated = memory.take(rows * d);
@@ -59,7 +58,9 @@ std::size_t GeneralNetwork::kept_size(SequenceDims dims, bool recorded) const {
   return counted.taken();
 }
 
-std::size_t GeneralNetwork::tape_bytes(SequenceDims dims) const { return sizeof(float) * kept_size(dims, true); }
+std::size_t GeneralNetwork::tape_bytes(SequenceDims dims) const {
+  return sizeof(float) * kept_size(dims, true);
+}
 
 const float* GeneralNetwork::weight(const char* name) const {
   const auto index = &layout_.at(name) - layout_.tensors().data();
@@ -83,19 +84,27 @@ std::string in_block(std::size_t block, const char* name) { return fmt::format("
 
 BlockTensors<const float> GeneralNetwork::layer_weights(std::size_t block) const {
   // The layer's tensors follow the norm's two.
-  const std::size_t first = static_cast<std::size_t>(&layout_.at(in_block(block, block_norm_weight)) -
-                                                     layout_.tensors().data()) + 2;
+  const std::size_t first =
+      static_cast<std::size_t>(&layout_.at(in_block(block, block_norm_weight)) - layout_.tensors().data()) +
+      2;
   return {weights_.data() + places_[first].aligned_at, in_layer_};
 }
 
-LayerPass GeneralNetwork::layer_pass(SequenceDims dims, std::size_t block, const Kept& kept, const float* initial,
-                                     float* scratch, cudaStream_t stream) {
-  return {dims,    layer_weights(block), block_states(initial, block), kept.blocks[block].layer,
-          scratch, sums_.data(), products_, stream};
+LayerPass GeneralNetwork::layer_pass(SequenceDims dims, std::size_t block, const Kept& kept,
+                                     const float* initial, float* scratch, cudaStream_t stream) {
+  return {dims,
+          layer_weights(block),
+          block_states(initial, block),
+          kept.blocks[block].layer,
+          scratch,
+          sums_.data(),
+          products_,
+          stream};
 }
 
 void GeneralNetwork::forward(const float* parameters, SequenceDims dims, const float* x, float* y,
-                             const float* initial_state, float* final_state, DeviceTape* tape, cudaStream_t stream) {
+                             const float* initial_state, float* final_state, DeviceTape* tape,
+                             cudaStream_t stream) {
   const std::size_t rows = dims.batch * dims.time, states = dims.batch * shape_.state_size(),
                     kept_by_model = kept_size(dims, tape != nullptr);
   DeviceArray<float>& memory = tape ? tape->general : unrecorded_;
@@ -103,9 +112,10 @@ void GeneralNetwork::forward(const float* parameters, SequenceDims dims, const f
   products_.use(stream);
   for (std::size_t m = 0; m < models_; ++m) {
     Parts parts(memory.data() + (tape ? m * kept_by_model : 0));
-    spread_tensors(weights_.data(), parameters + m * layout_.size(), device_places_.data(), places_.size(), stream);
-    forward_model(kept(parts, dims, tape != nullptr), dims, x + m * rows * shape_.d_in, y + m * rows * shape_.d_out,
-                  initial_state ? initial_state + m * states : nullptr,
+    spread_tensors(weights_.data(), parameters + m * layout_.size(), device_places_.data(), places_.size(),
+                   stream);
+    forward_model(kept(parts, dims, tape != nullptr), dims, x + m * rows * shape_.d_in,
+                  y + m * rows * shape_.d_out, initial_state ? initial_state + m * states : nullptr,
                   final_state ? final_state + m * states : nullptr, stream);
   }
   check_launch("starting a forward pass");
@@ -128,29 +138,33 @@ void GeneralNetwork::forward_model(const Kept& kept, SequenceDims dims, const fl
   float *const out = scratch.take(all), *const outputs = scratch.take(rows * shape_.d_out),
                *const of_layer = scratch.take(layer_->scratch_size(dims));
 
-  check(cudaMemcpyAsync(kept.x, x, rows * shape_.d_in * sizeof(float), cudaMemcpyDeviceToDevice, stream), "copying");
+  check(cudaMemcpyAsync(kept.x, x, rows * shape_.d_in * sizeof(float), cudaMemcpyDeviceToDevice, stream),
+        "copying");
   products_.forward(of_rows(kept.embedding, d), of_rows(kept.x, d_in), matrix("input_proj.weight", d, d_in));
   bias_silu_forward(kept.blocks[0].h, kept.embedding, weight("input_proj.bias"), rows, d, stream);
 
   for (std::size_t i = 0; i < shape_.n_blocks; ++i) {
     const Kept::Block& block = kept.blocks[i];
     add_norm_forward(block.u, block.h, i > 0 ? kept.blocks[i - 1].h : block.h, i > 0 ? out : nullptr,
-                     weight(in_block(i, block_norm_weight).c_str()), weight(in_block(i, "norm.bias").c_str()), rows, d,
-                     stream);
-    layer_->forward(layer_pass(dims, i, kept, initial, of_layer, stream), out, block.u, block_states(final, i));
+                     weight(in_block(i, block_norm_weight).c_str()), weight(in_block(i, "norm.bias").c_str()),
+                     rows, d, stream);
+    layer_->forward(layer_pass(dims, i, kept, initial, of_layer, stream), out, block.u,
+                    block_states(final, i));
   }
 
-  add_norm_forward(kept.normalised, kept.h, kept.blocks.back().h, out, weight("norm.weight"), weight("norm.bias"),
-                   rows, d, stream);
-  products_.forward(of_rows(kept.hidden, d), of_rows(kept.normalised, d), matrix("output_proj.0.weight", d, d));
+  add_norm_forward(kept.normalised, kept.h, kept.blocks.back().h, out, weight("norm.weight"),
+                   weight("norm.bias"), rows, d, stream);
+  products_.forward(of_rows(kept.hidden, d), of_rows(kept.normalised, d),
+                    matrix("output_proj.0.weight", d, d));
   bias_silu_forward(kept.activated, kept.hidden, weight("output_proj.0.bias"), rows, d, stream);
-  products_.forward(of_rows(outputs, d_out), of_rows(kept.activated, d), matrix("output_proj.2.weight", d_out, d));
+  products_.forward(of_rows(outputs, d_out), of_rows(kept.activated, d),
+                    matrix("output_proj.2.weight", d_out, d));
   add_bias(y, outputs, weight("output_proj.2.bias"), rows, d_out, stream);
 }
 
-void GeneralNetwork::backward(const float* parameters, SequenceDims dims, const float*, const float* initial_state,
-                              const float* d_y, DeviceTape& tape, const Gradients<float>& gradients, bool add,
-                              cudaStream_t stream) {
+void GeneralNetwork::backward(const float* parameters, SequenceDims dims, const float*,
+                              const float* initial_state, const float* d_y, DeviceTape& tape,
+                              const Gradients<float>& gradients, bool add, cudaStream_t stream) {
   const std::size_t rows = dims.batch * dims.time, states = dims.batch * shape_.state_size(),
                     kept_by_model = kept_size(dims, true);
   gradients_.reserve(aligned_size_);
@@ -158,10 +172,12 @@ void GeneralNetwork::backward(const float* parameters, SequenceDims dims, const 
   const auto of_model = [](auto* first, std::size_t offset) { return first ? first + offset : nullptr; };
   for (std::size_t m = 0; m < models_; ++m) {
     Parts parts(tape.general.data() + m * kept_by_model);
-    spread_tensors(weights_.data(), parameters + m * layout_.size(), device_places_.data(), places_.size(), stream);
+    spread_tensors(weights_.data(), parameters + m * layout_.size(), device_places_.data(), places_.size(),
+                   stream);
     backward_model(kept(parts, dims, true), dims, d_y + m * rows * shape_.d_out,
                    of_model(gradients.x, m * rows * shape_.d_in), of_model(initial_state, m * states),
-                   of_model(gradients.initial_state, m * states), of_model(gradients.final_state, m * states), stream);
+                   of_model(gradients.initial_state, m * states), of_model(gradients.final_state, m * states),
+                   stream);
     gather_tensors(gradients.parameters + m * layout_.size(), gradients_.data(), device_places_.data(),
                    places_.size(), add, stream);
   }
@@ -186,10 +202,12 @@ void GeneralNetwork::backward_model(const Kept& kept, SequenceDims dims, const f
   float *const d_h = scratch.take(all), *const d_u = scratch.take(all), *const ends = scratch.take(of_ends),
                *const of_layer = scratch.take(layer_->scratch_size(dims));
   const auto of_bias = [&](const char* name, const float* d_rows, int channels) {
-    sum_rows(gradient(name), d_rows, rows, channels, static_cast<std::size_t>(channels), sums_.data(), stream);
+    sum_rows(gradient(name), d_rows, rows, channels, static_cast<std::size_t>(channels), sums_.data(),
+             stream);
   };
 
-  check(cudaMemcpyAsync(ends, d_y, rows * shape_.d_out * sizeof(float), cudaMemcpyDeviceToDevice, stream), "copying");
+  check(cudaMemcpyAsync(ends, d_y, rows * shape_.d_out * sizeof(float), cudaMemcpyDeviceToDevice, stream),
+        "copying");
   products_.to_weights(gradient("output_proj.2.weight"), of_rows(ends, d_out), of_rows(kept.activated, d));
   of_bias("output_proj.2.bias", ends, d_out);
   products_.to_inputs(of_rows(d_u, d), of_rows(ends, d_out), matrix("output_proj.2.weight", d_out, d));
@@ -198,8 +216,8 @@ void GeneralNetwork::backward_model(const Kept& kept, SequenceDims dims, const f
   of_bias("output_proj.0.bias", d_u, d);
   // d_h is not needed yet: it takes the gradient of the norm's output, and is then overwritten row by row.
   products_.to_inputs(of_rows(d_h, d), of_rows(d_u, d), matrix("output_proj.0.weight", d, d));
-  norm_backward(d_h, false, gradient("norm.weight"), gradient("norm.bias"), d_h, kept.h, weight("norm.weight"), rows, d,
-                sums_.data(), stream);
+  norm_backward(d_h, false, gradient("norm.weight"), gradient("norm.bias"), d_h, kept.h,
+                weight("norm.weight"), rows, d, sums_.data(), stream);
 
   for (std::size_t i = shape_.n_blocks; i-- > 0;) {
     const Kept::Block& block = kept.blocks[i];
@@ -216,7 +234,8 @@ void GeneralNetwork::backward_model(const Kept& kept, SequenceDims dims, const f
   of_bias("input_proj.bias", d_h, d);
   if (!d_x) return;
   products_.to_inputs(of_rows(ends, d_in), of_rows(d_h, d), matrix("input_proj.weight", d, d_in));
-  check(cudaMemcpyAsync(d_x, ends, rows * shape_.d_in * sizeof(float), cudaMemcpyDeviceToDevice, stream), "copying");
+  check(cudaMemcpyAsync(d_x, ends, rows * shape_.d_in * sizeof(float), cudaMemcpyDeviceToDevice, stream),
+        "copying");
 }
 
 }  // namespace mac::cuda

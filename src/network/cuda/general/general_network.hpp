@@ -13,8 +13,9 @@ class GeneralNetwork final : public NetworkPath {
   GeneralNetwork(const NetworkShape& shape, std::size_t models);
 
   std::size_t tape_bytes(SequenceDims dims) const override;
-  void forward(const float* parameters, SequenceDims dims, const float* x, float* y, const float* initial_state,
-               float* final_state, DeviceTape* tape, cudaStream_t stream) override;
+  void forward(const float* parameters, SequenceDims dims, const float* x, float* y,
+               const float* initial_state, float* final_state, DeviceTape* tape,
+               cudaStream_t stream) override;
   void backward(const float* parameters, SequenceDims dims, const float* x, const float* initial_state,
                 const float* d_y, DeviceTape& tape, const Gradients<float>& gradients, bool add,
                 cudaStream_t stream) override;
@@ -37,8 +38,8 @@ class GeneralNetwork final : public NetworkPath {
   const float* weight(const char* name) const;
   float* gradient(const char* name);
   BlockTensors<const float> layer_weights(std::size_t block) const;
-  LayerPass layer_pass(SequenceDims dims, std::size_t block, const Kept& kept, const float* initial, float* scratch,
-                       cudaStream_t stream);
+  LayerPass layer_pass(SequenceDims dims, std::size_t block, const Kept& kept, const float* initial,
+                       float* scratch, cudaStream_t stream);
   template <class T>
   BlockStates<T> block_states(T* states, std::size_t block) const;
 
@@ -50,9 +51,9 @@ class GeneralNetwork final : public NetworkPath {
   NetworkShape shape_;
   ParameterLayout layout_;
   std::size_t models_;
-  std::vector<TensorPlace> places_;       // in the order of the layout
-  std::vector<std::size_t> in_layer_;     // the layer's tensors, from the first on
-  std::size_t aligned_size_ = 0;          // of all parameters
+  std::vector<TensorPlace> places_;    // in the order of the layout
+  std::vector<std::size_t> in_layer_;  // the layer's tensors, from the first on
+  std::size_t aligned_size_ = 0;       // of all parameters
   std::unique_ptr<GeneralLayer> layer_;
   Products products_;
   DeviceArray<TensorPlace> device_places_;

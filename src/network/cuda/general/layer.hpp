@@ -63,8 +63,9 @@ class GeneralLayer {
   /// out, u (rows, d_model); out is overwritten
   virtual void forward(const LayerPass& pass, float* out, const float* u, BlockStates<float> final_state) = 0;
   /// d_u, d_weights and d_initial are overwritten.
-  virtual void backward(const LayerPass& pass, float* d_u, BlockTensors<float> d_weights, BlockStates<float> d_initial,
-                        const float* d_out, const float* u, BlockStates<const float> d_final) = 0;
+  virtual void backward(const LayerPass& pass, float* d_u, BlockTensors<float> d_weights,
+                        BlockStates<float> d_initial, const float* d_out, const float* u,
+                        BlockStates<const float> d_final) = 0;
 };
 
 /// Throws Error if the network's sizes are beyond the kernels.
@@ -75,8 +76,8 @@ std::unique_ptr<GeneralLayer> make_general_layer(const NetworkShape& shape);
 namespace mac {
 
 // Each kind defines its own.
-#define MAC_KIND(kind)                                                            \
-  namespace kind {                                                                \
+#define MAC_KIND(kind)                                                               \
+  namespace kind {                                                                   \
   std::unique_ptr<cuda::GeneralLayer> make_general_layer(const NetworkShape& shape); \
   }
 MAC_LAYER_KINDS(MAC_KIND)

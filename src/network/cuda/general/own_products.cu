@@ -5,7 +5,8 @@ namespace mac::cuda {
 namespace {
 
 // A block computes a tile of c, in steps of the depth; a thread rows and columns of it that are `across` and `down` apart.
-constexpr int tile_rows = 128, tile_columns = 64, tile_depth = 16, threads = 256, own_rows = 8, own_columns = 4;
+constexpr int tile_rows = 128, tile_columns = 64, tile_depth = 16, threads = 256, own_rows = 8,
+              own_columns = 4;
 
 /// A tile (depth, LENGTH) of a matrix on its way through registers to shared memory. Neighbouring threads read
 /// neighbouring numbers: along the depth if DEEP, else along the length.
@@ -41,7 +42,8 @@ __global__ void __launch_bounds__(threads) product_kernel(OwnProduct p) {
   float* const c = p.c + blockIdx.z * p.c_next;
   const std::size_t first_row = static_cast<std::size_t>(blockIdx.x) * tile_rows,
                     first_column = static_cast<std::size_t>(blockIdx.y) * tile_columns;
-  const int row = static_cast<int>(threadIdx.x) / 16 * own_rows, column = static_cast<int>(threadIdx.x) % 16 * own_columns;
+  const int row = static_cast<int>(threadIdx.x) / 16 * own_rows,
+            column = static_cast<int>(threadIdx.x) % 16 * own_columns;
   float sums[own_rows][own_columns] = {};
   Rows next_a;
   Columns next_b;
@@ -83,7 +85,8 @@ __global__ void __launch_bounds__(threads) product_kernel(OwnProduct p) {
 
 void launch_own_product(const OwnProduct& p, cudaStream_t stream) {
   const dim3 grid(static_cast<unsigned>((p.rows + tile_rows - 1) / tile_rows),
-                  static_cast<unsigned>((p.columns + tile_columns - 1) / tile_columns), static_cast<unsigned>(p.count));
+                  static_cast<unsigned>((p.columns + tile_columns - 1) / tile_columns),
+                  static_cast<unsigned>(p.count));
   if (p.a_transposed)
     p.b_transposed ? product_kernel<true, true><<<grid, threads, 0, stream>>>(p)
                    : product_kernel<true, false><<<grid, threads, 0, stream>>>(p);

@@ -21,8 +21,9 @@ namespace mac::cuda {
 template <class Cell, int SEQUENCES>
 struct Resident {
   static constexpr int gates = Cell::counts.gates, sequences = SEQUENCES;
-  static constexpr int items = (SEQUENCES + gates - 1) / gates;  // (sequence, unit)s of a thread, of which there are as
-                                                                 // many as gates times units
+  static constexpr int items =
+      (SEQUENCES + gates - 1) / gates;  // (sequence, unit)s of a thread, of which there are as
+                                        // many as gates times units
   int d, blocks, units, parts, parts_back;
 
   __host__ __device__ Resident(int d, ResidentPlan plan)
@@ -33,14 +34,18 @@ struct Resident {
         parts_back((gates * d + resident_weights - 1) / resident_weights) {}
 
   __host__ __device__ int rows() const { return gates * units; }
-  __host__ __device__ int width() const { return parts * resident_weights; }            // of h in shared memory
-  __host__ __device__ int width_back() const { return parts_back * resident_weights; }  // of the gates' gradients
+  __host__ __device__ int width() const { return parts * resident_weights; }  // of h in shared memory
+  __host__ __device__ int width_back() const {
+    return parts_back * resident_weights;
+  }  // of the gates' gradients
   __host__ __device__ int threads() const {
     const int forward = rows() * parts, backward = units * parts_back;
     return ((forward > backward ? forward : backward) + 31) / 32 * 32;
   }
   __host__ __device__ int shared() const { return 2 * sequences * width() + parts * sequences * rows(); }
-  __host__ __device__ int shared_back() const { return 2 * sequences * width_back() + parts_back * sequences * units; }
+  __host__ __device__ int shared_back() const {
+    return 2 * sequences * width_back() + parts_back * sequences * units;
+  }
 };
 
 /// A block's share of the units and sequences.
@@ -67,7 +72,8 @@ struct ResidentItem {
     unit_in_block = number - sequence_in_block * sizes.units;
     unit = place.first_unit + unit_in_block;
     sequence = static_cast<std::size_t>(place.first_sequence + sequence_in_block);
-    exists = sequence_in_block < Sizes::sequences && unit < sizes.d && sequence < static_cast<std::size_t>(batch);
+    exists =
+        sequence_in_block < Sizes::sequences && unit < sizes.d && sequence < static_cast<std::size_t>(batch);
   }
 };
 
@@ -92,8 +98,8 @@ __device__ void write_to_cluster(float* place, float value, int blocks) {
 
 /// sums[s] += weights · in[s], in (sequence, width) in shared memory, from `first` on.
 template <int SEQUENCES>
-__device__ void multiply(float (&sums)[SEQUENCES], const float (&weights)[resident_weights], const float* in, int width,
-                         int first) {
+__device__ void multiply(float (&sums)[SEQUENCES], const float (&weights)[resident_weights], const float* in,
+                         int width, int first) {
 #pragma unroll
   for (int k = 0; k < resident_weights; k += 4)
 #pragma unroll
@@ -107,17 +113,21 @@ __device__ void multiply(float (&sums)[SEQUENCES], const float (&weights)[reside
 }
 
 template <class Cell, int SEQUENCES, bool CLUSTER>
-__global__ void __launch_bounds__(resident_threads, 1) recurrence_forward_kernel(Recurrence p, ResidentPlan plan) {
+__global__ void __launch_bounds__(resident_threads, 1)
+    recurrence_forward_kernel(Recurrence p, ResidentPlan plan) {
   using Sizes = Resident<Cell, SEQUENCES>;
-  constexpr int gates = Sizes::gates, states = Cell::counts.states, n_kept = Cell::counts.kept, items = Sizes::items;
+  constexpr int gates = Sizes::gates, states = Cell::counts.states, n_kept = Cell::counts.kept,
+                items = Sizes::items;
   const Sizes sizes(p.d, plan);
   const ResidentPlace<Sizes> place(sizes);
   const int d = p.d, width = sizes.width(), rows = sizes.rows(), thread = static_cast<int>(threadIdx.x);
   extern __shared__ float4 recurrence_shared[];
-  float* const h = reinterpret_cast<float*>(recurrence_shared);  // (2, sequence, width): by the parity of the step
-  float* const partial = h + 2 * SEQUENCES * width;              // (part, sequence, gate and unit)
+  float* const h =
+      reinterpret_cast<float*>(recurrence_shared);   // (2, sequence, width): by the parity of the step
+  float* const partial = h + 2 * SEQUENCES * width;  // (part, sequence, gate and unit)
 
-  const int part = thread / rows, row = thread - part * rows, unit_of_row = place.first_unit + row % sizes.units;
+  const int part = thread / rows, row = thread - part * rows,
+            unit_of_row = place.first_unit + row % sizes.units;
   float weights[resident_weights];
 #pragma unroll
   for (int k = 0; k < resident_weights; ++k) {
@@ -129,7 +139,8 @@ __global__ void __launch_bounds__(resident_threads, 1) recurrence_forward_kernel
   for (int i = thread; i < 2 * SEQUENCES * width; i += static_cast<int>(blockDim.x)) {
     const int s = i / width % SEQUENCES, unit = i % width;
     const std::size_t sequence = static_cast<std::size_t>(place.first_sequence + s);
-    const bool given = i < SEQUENCES * width && unit < d && p.initial && sequence < static_cast<std::size_t>(p.batch);
+    const bool given =
+        i < SEQUENCES * width && unit < d && p.initial && sequence < static_cast<std::size_t>(p.batch);
     h[i] = given ? p.initial.of(sequence)[unit] : 0;
   }
 
@@ -170,14 +181,14 @@ __global__ void __launch_bounds__(resident_threads, 1) recurrence_forward_kernel
       for (int g = 0; g < gates; ++g) {
         from_hidden[g] = bias[i][g];
         for (int part = 0; part < sizes.parts; ++part)
-          from_hidden[g] +=
-              partial[(part * SEQUENCES + item.sequence_in_block) * rows + g * sizes.units + item.unit_in_block];
+          from_hidden[g] += partial[(part * SEQUENCES + item.sequence_in_block) * rows + g * sizes.units +
+                                    item.unit_in_block];
         from_input[i][g] += input_bias[i][g];
       }
       const float before = state[i][0];
       Cell::forward(state[i], kept, from_input[i], from_hidden);
-      write_to_cluster<CLUSTER>(h + ((t + 1) % 2 * SEQUENCES + item.sequence_in_block) * width + item.unit, state[i][0],
-                                sizes.blocks);
+      write_to_cluster<CLUSTER>(h + ((t + 1) % 2 * SEQUENCES + item.sequence_in_block) * width + item.unit,
+                                state[i][0], sizes.blocks);
       const std::size_t at = item.sequence * p.time + t;
       p.out[at * d + item.unit] = state[i][0];
       p.before[at * d + item.unit] = before;
@@ -197,21 +208,24 @@ template <class Cell, int SEQUENCES, bool CLUSTER>
 __global__ void __launch_bounds__(resident_threads, 1)
     recurrence_backward_kernel(RecurrenceBackward p, ResidentPlan plan) {
   using Sizes = Resident<Cell, SEQUENCES>;
-  constexpr int gates = Sizes::gates, states = Cell::counts.states, n_kept = Cell::counts.kept, items = Sizes::items,
-                n_gradients = Cell::counts.gradients;
+  constexpr int gates = Sizes::gates, states = Cell::counts.states, n_kept = Cell::counts.kept,
+                items = Sizes::items, n_gradients = Cell::counts.gradients;
   const Sizes sizes(p.d, plan);
   const ResidentPlace<Sizes> place(sizes);
   const int d = p.d, width = sizes.width_back(), units = sizes.units, thread = static_cast<int>(threadIdx.x);
   extern __shared__ float4 recurrence_shared[];
-  float* const of_gates = reinterpret_cast<float*>(recurrence_shared);  // (2, sequence, width): by the step's parity
-  float* const partial = of_gates + 2 * SEQUENCES * width;              // (part, sequence, unit)
+  float* const of_gates =
+      reinterpret_cast<float*>(recurrence_shared);          // (2, sequence, width): by the step's parity
+  float* const partial = of_gates + 2 * SEQUENCES * width;  // (part, sequence, unit)
 
   const int part = thread / units, unit_of_column = place.first_unit + thread - part * units;
   float weights[resident_weights];
 #pragma unroll
   for (int k = 0; k < resident_weights; ++k) {
     const int row = part * resident_weights + k;
-    weights[k] = unit_of_column < d && row < gates * d ? p.weight[static_cast<std::size_t>(row) * d + unit_of_column] : 0;
+    weights[k] = unit_of_column < d && row < gates * d
+                     ? p.weight[static_cast<std::size_t>(row) * d + unit_of_column]
+                     : 0;
   }
   for (int i = thread; i < 2 * SEQUENCES * width; i += static_cast<int>(blockDim.x)) of_gates[i] = 0;
 
@@ -284,8 +298,8 @@ using RecurrenceKernel = void (*)(Problem, ResidentPlan);
 /// A launch of groups of sequences; false, and nothing is done, where the device does not hold them at once and
 /// `must_fit`.
 template <class Problem>
-bool launch_resident(RecurrenceKernel<Problem> kernel, const Problem& problem, ResidentPlan plan, int sequences,
-                     int threads, int shared_numbers, bool must_fit, cudaStream_t stream) {
+bool launch_resident(RecurrenceKernel<Problem> kernel, const Problem& problem, ResidentPlan plan,
+                     int sequences, int threads, int shared_numbers, bool must_fit, cudaStream_t stream) {
   const int groups = (problem.batch + sequences - 1) / sequences;
   const std::size_t bytes = sizeof(float) * static_cast<std::size_t>(shared_numbers);
   allow_shared_memory(kernel, bytes);
@@ -300,7 +314,8 @@ bool launch_resident(RecurrenceKernel<Problem> kernel, const Problem& problem, R
   config.attrs = &cluster, config.numAttrs = 1;
   if (must_fit) {
     int resident = 0;
-    if (cudaOccupancyMaxActiveClusters(&resident, kernel, &config) != cudaSuccess) cudaGetLastError();  // ours now
+    if (cudaOccupancyMaxActiveClusters(&resident, kernel, &config) != cudaSuccess)
+      cudaGetLastError();  // ours now
     if (groups > resident) return false;
   }
   cudaLaunchKernelEx(&config, kernel, problem, plan);
@@ -312,7 +327,8 @@ bool launch_resident(RecurrenceKernel<Problem> kernel, const Problem& problem, R
 template <class F>
 void with_sequences(const ResidentPlan& plan, F f) {
   const auto any = [&](auto clustered) {
-    f(std::integral_constant<int, 1>(), clustered, true) || f(std::integral_constant<int, 3>(), clustered, true) ||
+    f(std::integral_constant<int, 1>(), clustered, true) ||
+        f(std::integral_constant<int, 3>(), clustered, true) ||
         f(std::integral_constant<int, 6>(), clustered, false);
   };
   plan.blocks > 1 ? any(std::true_type()) : any(std::false_type());
@@ -323,8 +339,8 @@ void recurrence_forward(const Recurrence& problem, cudaStream_t stream) {
   const ResidentPlan plan = plan_resident(Cell::counts.gates, problem.d);
   with_sequences(plan, [&](auto sequences, auto clustered, bool must_fit) {
     const Resident<Cell, sequences> sizes(problem.d, plan);
-    return launch_resident<Recurrence>(recurrence_forward_kernel<Cell, sequences, clustered>, problem, plan, sequences,
-                                       sizes.threads(), sizes.shared(), must_fit, stream);
+    return launch_resident<Recurrence>(recurrence_forward_kernel<Cell, sequences, clustered>, problem, plan,
+                                       sequences, sizes.threads(), sizes.shared(), must_fit, stream);
   });
 }
 
@@ -333,8 +349,9 @@ void recurrence_backward(const RecurrenceBackward& problem, cudaStream_t stream)
   const ResidentPlan plan = plan_resident(Cell::counts.gates, problem.d);
   with_sequences(plan, [&](auto sequences, auto clustered, bool must_fit) {
     const Resident<Cell, sequences> sizes(problem.d, plan);
-    return launch_resident<RecurrenceBackward>(recurrence_backward_kernel<Cell, sequences, clustered>, problem, plan,
-                                               sequences, sizes.threads(), sizes.shared_back(), must_fit, stream);
+    return launch_resident<RecurrenceBackward>(recurrence_backward_kernel<Cell, sequences, clustered>,
+                                               problem, plan, sequences, sizes.threads(), sizes.shared_back(),
+                                               must_fit, stream);
   });
 }
 

@@ -55,7 +55,8 @@ constexpr ResidentPlan plan_resident(int gates, int d) {
             parts_back = (gates * d + resident_weights - 1) / resident_weights;
   for (int blocks = 1; blocks <= largest_cluster; blocks *= 2) {
     const int units = (d + blocks - 1) / blocks;
-    if ((blocks - 1) * units < d && gates * units * parts <= resident_threads && units * parts_back <= resident_threads)
+    if ((blocks - 1) * units < d && gates * units * parts <= resident_threads &&
+        units * parts_back <= resident_threads)
       return {blocks, units};
   }
   return {};
@@ -72,7 +73,8 @@ struct RecurrenceKernels {
   void (*forward)(const Recurrence& problem, cudaStream_t stream);
   void (*backward)(const RecurrenceBackward& problem, cudaStream_t stream);
   void (*step_forward)(const Recurrence& problem, int t, const RecurrenceStep& step, cudaStream_t stream);
-  void (*step_backward)(const RecurrenceBackward& problem, int t, const RecurrenceStep& step, cudaStream_t stream);
+  void (*step_backward)(const RecurrenceBackward& problem, int t, const RecurrenceStep& step,
+                        cudaStream_t stream);
 };
 
 }  // namespace mac::cuda

@@ -15,12 +15,13 @@ __device__ void for_unit_of_step(int batch, int d, F f) {
   if (i < static_cast<std::size_t>(batch) * d) f(i / d, static_cast<int>(i % d));
 }
 inline unsigned blocks_of_step(int batch, int d) {
-  return static_cast<unsigned>((static_cast<std::size_t>(batch) * static_cast<std::size_t>(d) + step_threads - 1) /
-                               step_threads);
+  return static_cast<unsigned>(
+      (static_cast<std::size_t>(batch) * static_cast<std::size_t>(d) + step_threads - 1) / step_threads);
 }
 
 template <class Cell>
-__global__ void __launch_bounds__(step_threads) step_forward_kernel(Recurrence p, int t, RecurrenceStep step) {
+__global__ void __launch_bounds__(step_threads)
+    step_forward_kernel(Recurrence p, int t, RecurrenceStep step) {
   constexpr int gates = Cell::counts.gates, states = Cell::counts.states, n_kept = Cell::counts.kept;
   for_unit_of_step(p.batch, p.d, [&](std::size_t sequence, int unit) {
     const std::size_t at = sequence * p.time + t;
@@ -42,7 +43,8 @@ __global__ void __launch_bounds__(step_threads) step_forward_kernel(Recurrence p
 }
 
 template <class Cell>
-__global__ void __launch_bounds__(step_threads) step_backward_kernel(RecurrenceBackward p, int t, RecurrenceStep step) {
+__global__ void __launch_bounds__(step_threads)
+    step_backward_kernel(RecurrenceBackward p, int t, RecurrenceStep step) {
   constexpr int gates = Cell::counts.gates, states = Cell::counts.states, n_kept = Cell::counts.kept,
                 n_gradients = Cell::counts.gradients;
   for_unit_of_step(p.batch, p.d, [&](std::size_t sequence, int unit) {
@@ -61,11 +63,14 @@ __global__ void __launch_bounds__(step_threads) step_backward_kernel(RecurrenceB
 
 template <class Cell>
 void step_forward(const Recurrence& problem, int t, const RecurrenceStep& step, cudaStream_t stream) {
-  step_forward_kernel<Cell><<<blocks_of_step(problem.batch, problem.d), step_threads, 0, stream>>>(problem, t, step);
+  step_forward_kernel<Cell>
+      <<<blocks_of_step(problem.batch, problem.d), step_threads, 0, stream>>>(problem, t, step);
 }
 template <class Cell>
-void step_backward(const RecurrenceBackward& problem, int t, const RecurrenceStep& step, cudaStream_t stream) {
-  step_backward_kernel<Cell><<<blocks_of_step(problem.batch, problem.d), step_threads, 0, stream>>>(problem, t, step);
+void step_backward(const RecurrenceBackward& problem, int t, const RecurrenceStep& step,
+                   cudaStream_t stream) {
+  step_backward_kernel<Cell>
+      <<<blocks_of_step(problem.batch, problem.d), step_threads, 0, stream>>>(problem, t, step);
 }
 
 }  // namespace mac::cuda

@@ -10,9 +10,12 @@ enum Tensor { input_weight, hidden_weight, input_bias, hidden_bias };  // in the
 
 class RecurrentLayer final : public GeneralLayer {
  public:
-  RecurrentLayer(int d, const RecurrenceKernels& kernels) : d_(d), kernels_(kernels), counts_(kernels.counts) {}
+  RecurrentLayer(int d, const RecurrenceKernels& kernels)
+      : d_(d), kernels_(kernels), counts_(kernels.counts) {}
 
-  std::size_t tape_size(SequenceDims dims) const override { return numbers(dims, 1) + numbers(dims, counts_.kept); }
+  std::size_t tape_size(SequenceDims dims) const override {
+    return numbers(dims, 1) + numbers(dims, counts_.kept);
+  }
   std::size_t scratch_size(SequenceDims dims) const override {
     return numbers(dims, counts_.gradients) + numbers({dims.batch, 1}, counts_.gates) +
            numbers({dims.batch, 1}, counts_.states);
@@ -22,15 +25,17 @@ class RecurrentLayer final : public GeneralLayer {
     const Matrix from_input = rows(pass, pass.scratch, counts_.gates);
     pass.products.forward(from_input, rows(pass, u, 1), weight(pass, input_weight));
     run_forward(pass, {static_cast<int>(pass.dims.batch), static_cast<int>(pass.dims.time), d_,
-                      pass.weights[hidden_weight], pass.weights[hidden_bias], from_input.data,
-                      pass.weights[input_bias], pass.initial, final_state, out, before(pass), kept(pass)});
+                       pass.weights[hidden_weight], pass.weights[hidden_bias], from_input.data,
+                       pass.weights[input_bias], pass.initial, final_state, out, before(pass), kept(pass)});
   }
 
-  void backward(const LayerPass& pass, float* d_u, BlockTensors<float> d_weights, BlockStates<float> d_initial,
-                const float* d_out, const float* u, BlockStates<const float> d_final) override {
+  void backward(const LayerPass& pass, float* d_u, BlockTensors<float> d_weights,
+                BlockStates<float> d_initial, const float* d_out, const float* u,
+                BlockStates<const float> d_final) override {
     const Matrix d_gates = rows(pass, pass.scratch, counts_.gradients);
     run_backward(pass, {static_cast<int>(pass.dims.batch), static_cast<int>(pass.dims.time), d_,
-                       pass.weights[hidden_weight], before(pass), kept(pass), d_out, d_final, d_initial, d_gates.data});
+                        pass.weights[hidden_weight], before(pass), kept(pass), d_out, d_final, d_initial,
+                        d_gates.data});
     Products& products = pass.products;
     const Matrix of_input = d_gates.part(0, counts_.gates * d_);
     products.to_inputs(rows(pass, d_u, 1), of_input, weight(pass, input_weight));
@@ -39,9 +44,11 @@ class RecurrentLayer final : public GeneralLayer {
     // The recurrent share of the last gate may have a gradient of its own: the last columns.
     const int others = (counts_.gates - 1) * d_, last = (counts_.gradients - 1) * d_;
     const Matrix hidden = rows(pass, before(pass), 1);
-    for (const auto& [part, first] : {std::pair(d_gates.part(0, others), 0), std::pair(d_gates.part(last, d_), others)}) {
-      products.to_weights(d_weights[hidden_weight] + static_cast<std::size_t>(first) * static_cast<std::size_t>(d_), part,
-                          hidden);
+    for (const auto& [part, first] :
+         {std::pair(d_gates.part(0, others), 0), std::pair(d_gates.part(last, d_), others)}) {
+      products.to_weights(
+          d_weights[hidden_weight] + static_cast<std::size_t>(first) * static_cast<std::size_t>(d_), part,
+          hidden);
       sum(pass, d_weights[hidden_bias] + first, part);
     }
   }
@@ -54,7 +61,8 @@ class RecurrentLayer final : public GeneralLayer {
     const RecurrenceStep step = this->step(pass);
     copy_states(pass, step.state, pass.initial);
     for (int t = 0; t < problem.time; ++t) {
-      pass.products.forward(of_step(pass, step.product, counts_.gates), hidden_of(pass, step), weight(pass, hidden_weight));
+      pass.products.forward(of_step(pass, step.product, counts_.gates), hidden_of(pass, step),
+                            weight(pass, hidden_weight));
       kernels_.step_forward(problem, t, step, pass.stream);
     }
   }
@@ -67,7 +75,8 @@ class RecurrentLayer final : public GeneralLayer {
       pass.products.to_inputs(hidden_of(pass, step), of_step(pass, step.product, counts_.gates),
                               weight(pass, hidden_weight), true);
     }
-    if (problem.d_initial) copy_rows(problem.d_initial.data, problem.d_initial.stride, step.state, of_unit(states()), pass);
+    if (problem.d_initial)
+      copy_rows(problem.d_initial.data, problem.d_initial.stride, step.state, of_unit(states()), pass);
   }
 
   RecurrenceStep step(const LayerPass& pass) const {
@@ -84,8 +93,8 @@ class RecurrentLayer final : public GeneralLayer {
   void copy_rows(float* to, std::size_t to_stride, const float* from, std::size_t from_stride,
                  const LayerPass& pass) const {
     const std::size_t width = of_unit(states()) * sizeof(float);
-    check(cudaMemcpy2DAsync(to, to_stride * sizeof(float), from, from_stride * sizeof(float), width, pass.dims.batch,
-                            cudaMemcpyDeviceToDevice, pass.stream),
+    check(cudaMemcpy2DAsync(to, to_stride * sizeof(float), from, from_stride * sizeof(float), width,
+                            pass.dims.batch, cudaMemcpyDeviceToDevice, pass.stream),
           "copying states");
   }
   void copy_states(const LayerPass& pass, float* to, BlockStates<const float> from) const {
@@ -119,7 +128,8 @@ class RecurrentLayer final : public GeneralLayer {
 
 }  // namespace
 
-std::unique_ptr<GeneralLayer> make_recurrent_layer(const NetworkShape& shape, const RecurrenceKernels& kernels) {
+std::unique_ptr<GeneralLayer> make_recurrent_layer(const NetworkShape& shape,
+                                                   const RecurrenceKernels& kernels) {
   return std::make_unique<RecurrentLayer>(static_cast<int>(shape.d_model), kernels);
 }
 

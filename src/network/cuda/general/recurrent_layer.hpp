@@ -7,6 +7,7 @@
 
 namespace mac::cuda {
 
-std::unique_ptr<GeneralLayer> make_recurrent_layer(const NetworkShape& shape, const RecurrenceKernels& kernels);
+std::unique_ptr<GeneralLayer> make_recurrent_layer(const NetworkShape& shape,
+                                                   const RecurrenceKernels& kernels);
 
 }  // namespace mac::cuda

@@ -39,14 +39,15 @@ __global__ void sum_parts_kernel(float* to, const float* parts, std::size_t part
 }
 
 /// parts (gridDim.y, channels): blockIdx.y has the rows from blockIdx.y · run on; 32 channels a block.
-__global__ void sum_rows_kernel(float* parts, const float* from, std::size_t rows, int channels, std::size_t stride,
-                                std::size_t run) {
+__global__ void sum_rows_kernel(float* parts, const float* from, std::size_t rows, int channels,
+                                std::size_t stride, std::size_t run) {
   __shared__ float of_warp[warps][32];
   const int channel = static_cast<int>(blockIdx.x * 32 + threadIdx.x);
   const std::size_t first = blockIdx.y * run, end = first + run < rows ? first + run : rows;
   float total = 0;
   if (channel < channels)
-    for (std::size_t row = first + threadIdx.y; row < end; row += warps) total += from[row * stride + channel];
+    for (std::size_t row = first + threadIdx.y; row < end; row += warps)
+      total += from[row * stride + channel];
   of_warp[threadIdx.y][threadIdx.x] = total;
   __syncthreads();
   if (threadIdx.y > 0 || channel >= channels) return;
@@ -55,11 +56,13 @@ __global__ void sum_rows_kernel(float* parts, const float* from, std::size_t row
   parts[static_cast<std::size_t>(blockIdx.y) * channels + channel] = sum;
 }
 
-__global__ void add_bias_kernel(float* y, const float* x, const float* bias, std::size_t count, int channels) {
+__global__ void add_bias_kernel(float* y, const float* x, const float* bias, std::size_t count,
+                                int channels) {
   for_each(count, [&](std::size_t i) { y[i] = x[i] + bias[i % channels]; });
 }
 
-__global__ void bias_silu_kernel(float* activated, float* x, const float* bias, std::size_t count, int channels) {
+__global__ void bias_silu_kernel(float* activated, float* x, const float* bias, std::size_t count,
+                                 int channels) {
   for_each(count, [&](std::size_t i) {
     const float value = x[i] + bias[i % channels];
     x[i] = value;
@@ -129,8 +132,8 @@ __global__ void __launch_bounds__(threads)
 /// With n = (h − μ)·scale and g = d_y·w:  d_h = scale (g − mean(g) − n mean(g n)). parts (block, 2 d): d_weight, d_bias.
 template <int N>
 __global__ void __launch_bounds__(threads)
-    norm_backward_kernel(float* d_h, bool add, float* parts, const float* d_y, const float* h, const float* weight,
-                         std::size_t rows, int d) {
+    norm_backward_kernel(float* d_h, bool add, float* parts, const float* d_y, const float* h,
+                         const float* weight, std::size_t rows, int d) {
   __shared__ float of_warp[warps][32];
   Row<N> d_weight{}, d_bias{};
   for_each_row(rows, [&](std::size_t row) {
@@ -206,8 +209,8 @@ constexpr unsigned blocks_of_tensor = 32;
 
 void sum_parts(float* to, const float* parts, std::size_t part_count, std::size_t stride, std::size_t count,
                cudaStream_t stream) {
-  sum_parts_kernel<<<static_cast<unsigned>((count + 31) / 32), dim3(32, slices), 0, stream>>>(to, parts, part_count,
-                                                                                              stride, count);
+  sum_parts_kernel<<<static_cast<unsigned>((count + 31) / 32), dim3(32, slices), 0, stream>>>(
+      to, parts, part_count, stride, count);
 }
 
 void sum_rows(float* to, const float* from, std::size_t rows, int channels, std::size_t stride,
@@ -216,10 +219,12 @@ void sum_rows(float* to, const float* from, std::size_t rows, int channels, std:
                     parts = (rows + run - 1) / run;
   const dim3 grid(static_cast<unsigned>((channels + 31) / 32), static_cast<unsigned>(parts));
   sum_rows_kernel<<<grid, dim3(32, warps), 0, stream>>>(scratch, from, rows, channels, stride, run);
-  sum_parts(to, scratch, parts, static_cast<std::size_t>(channels), static_cast<std::size_t>(channels), stream);
+  sum_parts(to, scratch, parts, static_cast<std::size_t>(channels), static_cast<std::size_t>(channels),
+            stream);
 }
 
-void add_bias(float* y, const float* x, const float* bias, std::size_t rows, int channels, cudaStream_t stream) {
+void add_bias(float* y, const float* x, const float* bias, std::size_t rows, int channels,
+              cudaStream_t stream) {
   const std::size_t count = rows * static_cast<std::size_t>(channels);
   add_bias_kernel<<<blocks_for(count), threads, 0, stream>>>(y, x, bias, count, channels);
 }
@@ -244,10 +249,11 @@ void add_norm_forward(float* y, float* h_after, const float* h, const float* add
 
 void norm_backward(float* d_h, bool add, float* d_weight, float* d_bias, const float* d_y, const float* h,
                    const float* weight, std::size_t rows, int d, float* scratch, cudaStream_t stream) {
-  const std::size_t channels = static_cast<std::size_t>(d), parts = std::clamp<std::size_t>(rows / warps, 1, row_parts);
+  const std::size_t channels = static_cast<std::size_t>(d),
+                    parts = std::clamp<std::size_t>(rows / warps, 1, row_parts);
   with_row(d, [&](auto n) {
-    norm_backward_kernel<n><<<static_cast<unsigned>(parts), threads, 0, stream>>>(d_h, add, scratch, d_y, h,
-                                                                                 weight, rows, d);
+    norm_backward_kernel<n>
+        <<<static_cast<unsigned>(parts), threads, 0, stream>>>(d_h, add, scratch, d_y, h, weight, rows, d);
   });
   sum_parts(d_weight, scratch, parts, 2 * channels, channels, stream);
   sum_parts(d_bias, scratch + channels, parts, 2 * channels, channels, stream);
@@ -255,13 +261,14 @@ void norm_backward(float* d_h, bool add, float* d_weight, float* d_bias, const f
 
 void spread_tensors(float* to, const float* parameters, const TensorPlace* places, std::size_t count,
                     cudaStream_t stream) {
-  spread_kernel<<<dim3(blocks_of_tensor, static_cast<unsigned>(count)), threads, 0, stream>>>(to, parameters, places);
+  spread_kernel<<<dim3(blocks_of_tensor, static_cast<unsigned>(count)), threads, 0, stream>>>(to, parameters,
+                                                                                              places);
 }
 
-void gather_tensors(float* parameters, const float* from, const TensorPlace* places, std::size_t count, bool add,
-                    cudaStream_t stream) {
-  gather_kernel<<<dim3(blocks_of_tensor, static_cast<unsigned>(count)), threads, 0, stream>>>(parameters, from, places,
-                                                                                             add);
+void gather_tensors(float* parameters, const float* from, const TensorPlace* places, std::size_t count,
+                    bool add, cudaStream_t stream) {
+  gather_kernel<<<dim3(blocks_of_tensor, static_cast<unsigned>(count)), threads, 0, stream>>>(
+      parameters, from, places, add);
 }
 
 }  // namespace mac::cuda

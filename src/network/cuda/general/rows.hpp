@@ -8,7 +8,7 @@
 
 namespace mac::cuda {
 
-inline constexpr int widest_norm = 2048;    // channels of a layer norm: a warp holds a row in registers
+inline constexpr int widest_norm = 2048;       // channels of a layer norm: a warp holds a row in registers
 inline constexpr std::size_t row_parts = 528;  // parts of the rows in sums over them, at most
 
 /// Numbers of the scratch of sums over rows of so many channels.
@@ -23,7 +23,8 @@ void sum_rows(float* to, const float* from, std::size_t rows, int channels, std:
               float* scratch, cudaStream_t stream);
 
 /// y = x + bias, in place or not.
-void add_bias(float* y, const float* x, const float* bias, std::size_t rows, int channels, cudaStream_t stream);
+void add_bias(float* y, const float* x, const float* bias, std::size_t rows, int channels,
+              cudaStream_t stream);
 
 /// activated = SiLU(x + bias), and x becomes x + bias.
 void bias_silu_forward(float* activated, float* x, const float* bias, std::size_t rows, int channels,
@@ -46,7 +47,7 @@ struct TensorPlace {
 void spread_tensors(float* to, const float* parameters, const TensorPlace* places, std::size_t count,
                     cudaStream_t stream);
 /// parameters (+)= from
-void gather_tensors(float* parameters, const float* from, const TensorPlace* places, std::size_t count, bool add,
-                    cudaStream_t stream);
+void gather_tensors(float* parameters, const float* from, const TensorPlace* places, std::size_t count,
+                    bool add, cudaStream_t stream);
 
 }  // namespace mac::cuda

@@ -1,9 +1,8 @@
 // The gates of the GRU layer for the recurrence of any size (the equations are in reference.hpp).
-#include "network/kinds/gru/cuda/general.hpp"
-
 #include "network/cuda/general/recurrence.cuh"
 #include "network/cuda/general/recurrence_steps.cuh"
 #include "network/cuda/time_columns.cuh"
+#include "network/kinds/gru/cuda/general.hpp"
 
 namespace mac::gru {
 
@@ -23,7 +22,8 @@ struct Cell {
     kept[0] = r, kept[1] = z, kept[2] = n, kept[3] = q;
   }
 
-  static __device__ void backward(float (&d_h)[1], float (&gradients)[4], const float (&kept)[4], float before) {
+  static __device__ void backward(float (&d_h)[1], float (&gradients)[4], const float (&kept)[4],
+                                  float before) {
     const float r = kept[0], z = kept[1], n = kept[2], q = kept[3];
     const float d_n = d_h[0] * (1 - z) * (1 - n * n);
     gradients[0] = d_n * q * r * (1 - r);
@@ -37,8 +37,8 @@ struct Cell {
 }  // namespace
 
 cuda::RecurrenceKernels recurrence_kernels() {
-  return {Cell::counts, cuda::recurrence_forward<Cell>, cuda::recurrence_backward<Cell>, cuda::step_forward<Cell>,
-          cuda::step_backward<Cell>};
+  return {Cell::counts, cuda::recurrence_forward<Cell>, cuda::recurrence_backward<Cell>,
+          cuda::step_forward<Cell>, cuda::step_backward<Cell>};
 }
 
 }  // namespace mac::gru

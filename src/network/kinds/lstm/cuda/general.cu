@@ -1,9 +1,8 @@
 // The gates of the LSTM layer for the recurrence of any size (the equations are in reference.hpp).
-#include "network/kinds/lstm/cuda/general.hpp"
-
 #include "network/cuda/general/recurrence.cuh"
 #include "network/cuda/general/recurrence_steps.cuh"
 #include "network/cuda/time_columns.cuh"
+#include "network/kinds/lstm/cuda/general.hpp"
 
 namespace mac::lstm {
 
@@ -41,8 +40,8 @@ struct Cell {
 }  // namespace
 
 cuda::RecurrenceKernels recurrence_kernels() {
-  return {Cell::counts, cuda::recurrence_forward<Cell>, cuda::recurrence_backward<Cell>, cuda::step_forward<Cell>,
-          cuda::step_backward<Cell>};
+  return {Cell::counts, cuda::recurrence_forward<Cell>, cuda::recurrence_backward<Cell>,
+          cuda::step_forward<Cell>, cuda::step_backward<Cell>};
 }
 
 }  // namespace mac::lstm

@@ -46,8 +46,9 @@ class GeneralMamba final : public GeneralLayer {
     pass.products.forward(of.rows(out, d_), of.rows(kept.gated, inner()), of.weight(out_proj, d_, inner()));
   }
 
-  void backward(const LayerPass& pass, float* d_u, BlockTensors<float> d_weights, BlockStates<float> d_initial,
-                const float* d_out, const float* u, BlockStates<const float> d_final) override {
+  void backward(const LayerPass& pass, float* d_u, BlockTensors<float> d_weights,
+                BlockStates<float> d_initial, const float* d_out, const float* u,
+                BlockStates<const float> d_final) override {
     Parts tape(pass.tape), parts(pass.scratch);
     const Kept kept = this->kept(tape, pass.dims);
     const Scratch d = scratch(parts, pass.dims);
@@ -65,7 +66,8 @@ class GeneralMamba final : public GeneralLayer {
                   pass.stream);
     sum_scan_parts(pass, d_weights, d.scan_parts);
 
-    const ConstMatrix dt = of.rows(static_cast<const float*>(kept.projected), projected()).part(0, sizes_.rank);
+    const ConstMatrix dt =
+        of.rows(static_cast<const float*>(kept.projected), projected()).part(0, sizes_.rank);
     const Matrix d_projected = of.rows(d.projected, projected());
     products.to_weights(d_weights[step_weight], of.rows(d_step, inner()), dt);
     products.to_inputs(d_projected.part(0, sizes_.rank), of.rows(d_step, inner()),
@@ -75,7 +77,8 @@ class GeneralMamba final : public GeneralLayer {
     products.to_weights(d_weights[x_proj], d_projected, of.rows(kept.v, inner()));
     products.to_inputs(of.rows(d.v, inner()), d_projected, of.weight(x_proj, projected(), inner()), true);
 
-    convolution_backward(convolution(pass, kept), {d.v, d.xz, d_final, d_initial, d.convolution_parts}, pass.stream);
+    convolution_backward(convolution(pass, kept), {d.v, d.xz, d_final, d_initial, d.convolution_parts},
+                         pass.stream);
     sum_convolution_parts(pass, d_weights, d.convolution_parts);
     products.to_weights(d_weights[in_proj], of.rows(d.xz, 2 * inner()), of.rows(u, d_));
     products.to_inputs(of.rows(d_u, d_), of.rows(d.xz, 2 * inner()), of.weight(in_proj, 2 * inner(), d_));
@@ -121,7 +124,8 @@ class GeneralMamba final : public GeneralLayer {
       of.borders = memory.take(all_segments * inner * static_cast<std::size_t>(shape_.padded_states));
       of.step_sums = memory.take(all_segments * inner);
     }
-    of.gated = memory.take(rows * inner), of.xz = memory.take(rows * 2 * inner), of.v = memory.take(rows * inner);
+    of.gated = memory.take(rows * inner), of.xz = memory.take(rows * 2 * inner),
+    of.v = memory.take(rows * inner);
     of.projected = memory.take(rows * static_cast<std::size_t>(projected()));
     of.BC = memory.take(static_cast<std::size_t>(channel_blocks()) * rows * 2 * states);
     of.scan_parts = memory.take(all_segments * inner * (states + 2));
@@ -130,7 +134,7 @@ class GeneralMamba final : public GeneralLayer {
   }
 
   Convolution convolution(const LayerPass& pass, const Kept& kept) const {
-    return {static_cast<int>(pass.dims.batch), static_cast<int>(pass.dims.time), inner(), kept.xz,
+    return {static_cast<int>(pass.dims.batch), static_cast<int>(pass.dims.time), inner(),     kept.xz,
             pass.weights[conv_weight],         pass.weights[conv_bias],          pass.initial};
   }
   Scan scan(const LayerPass& pass, const Kept& kept, const Scratch& scratch) const {
@@ -154,13 +158,16 @@ class GeneralMamba final : public GeneralLayer {
   void sum_scan_parts(const LayerPass& pass, BlockTensors<float> d_weights, const float* parts) const {
     const std::size_t channels = static_cast<std::size_t>(inner()),
                       of_A = channels * static_cast<std::size_t>(sizes_.states), stride = of_A + 2 * channels,
-                      count = pass.dims.batch * static_cast<std::size_t>(scan_segments(sizes_, pass.dims.batch, pass.dims.time).count);
+                      count =
+                          pass.dims.batch * static_cast<std::size_t>(
+                                                scan_segments(sizes_, pass.dims.batch, pass.dims.time).count);
     sum_parts(d_weights[A_log], parts, count, stride, of_A, pass.stream);
     sum_parts(d_weights[skip_weight], parts + of_A, count, stride, channels, pass.stream);
     sum_parts(d_weights[step_bias], parts + of_A + channels, count, stride, channels, pass.stream);
   }
   void sum_convolution_parts(const LayerPass& pass, BlockTensors<float> d_weights, const float* parts) const {
-    const std::size_t channels = static_cast<std::size_t>(inner()), count = convolution_parts(pass.dims.batch, pass.dims.time);
+    const std::size_t channels = static_cast<std::size_t>(inner()),
+                      count = convolution_parts(pass.dims.batch, pass.dims.time);
     sum_parts(d_weights[conv_weight], parts, count, 5 * channels, 4 * channels, pass.stream);
     sum_parts(d_weights[conv_bias], parts + 4 * channels, count, 5 * channels, channels, pass.stream);
   }

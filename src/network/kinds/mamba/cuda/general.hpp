@@ -22,7 +22,8 @@ struct Convolution {
 };
 
 /// v = SiLU(c); the last three inputs go to the final states.
-void convolution_forward(const Convolution& problem, float* v, BlockStates<float> final_state, cudaStream_t stream);
+void convolution_forward(const Convolution& problem, float* v, BlockStates<float> final_state,
+                         cudaStream_t stream);
 
 struct ConvolutionGradients {
   const float* d_v;                  // (rows, inner)
@@ -32,7 +33,8 @@ struct ConvolutionGradients {
   float* parts;  // (convolution_parts, 5·inner): gradients of weight (inner, 4), then of the bias (inner)
 };
 std::size_t convolution_parts(std::size_t batch, std::size_t time);
-void convolution_backward(const Convolution& problem, const ConvolutionGradients& gradients, cudaStream_t stream);
+void convolution_backward(const Convolution& problem, const ConvolutionGradients& gradients,
+                          cudaStream_t stream);
 
 // -- the scan, with Δ = softplus(..) before it and the gate SiLU(z) after it --------------------------------------------
 
@@ -70,8 +72,8 @@ struct Scan {
   const float *step_weight, *step_bias, *A_log, *D;
   BlockStates<const float> initial;  // (states, inner)
   float* checkpoints;  // (sequence, chunk, inner, padded states): the states before each chunk, or null
-  float* borders;      // (sequence, segment, inner, padded states): states between segments, if there are several
-  float* step_sums;    // (sequence, segment, inner): Σ Δ of a segment, likewise
+  float* borders;  // (sequence, segment, inner, padded states): states between segments, if there are several
+  float* step_sums;  // (sequence, segment, inner): Σ Δ of a segment, likewise
 };
 
 /// gated = (scan + D v) · SiLU(z)
@@ -83,7 +85,7 @@ struct ScanGradients {
   float* d_v;            // (rows, inner)
   float* d_step;         // (rows, inner): of dt_proj's output; may be d_gated
   float* d_BC;           // (block of channels, rows, 2·states): each block's sums
-  float* parts;          // (sequence · segments, inner · (states + 2)): gradients of A_log, D and dt_proj's bias
+  float* parts;  // (sequence · segments, inner · (states + 2)): gradients of A_log, D and dt_proj's bias
   BlockStates<const float> d_final;  // (states, inner)
   BlockStates<float> d_initial;
 };

@@ -45,7 +45,8 @@ struct Weights {
   }
 };
 
-__global__ void __launch_bounds__(threads) forward_kernel(Convolution p, float* v, BlockStates<float> final_state) {
+__global__ void __launch_bounds__(threads)
+    forward_kernel(Convolution p, float* v, BlockStates<float> final_state) {
   const Run run(p, forward_steps);
   if (run.channel >= p.inner) return;
   const Weights w(p, run.channel);
@@ -102,7 +103,8 @@ unsigned blocks_of(const Convolution& p, int steps) {
 
 }  // namespace
 
-void convolution_forward(const Convolution& problem, float* v, BlockStates<float> final_state, cudaStream_t stream) {
+void convolution_forward(const Convolution& problem, float* v, BlockStates<float> final_state,
+                         cudaStream_t stream) {
   forward_kernel<<<blocks_of(problem, forward_steps), threads, 0, stream>>>(problem, v, final_state);
 }
 
@@ -110,7 +112,8 @@ std::size_t convolution_parts(std::size_t batch, std::size_t time) {
   return batch * ((time + backward_steps - 1) / backward_steps);
 }
 
-void convolution_backward(const Convolution& problem, const ConvolutionGradients& gradients, cudaStream_t stream) {
+void convolution_backward(const Convolution& problem, const ConvolutionGradients& gradients,
+                          cudaStream_t stream) {
   backward_kernel<<<blocks_of(problem, backward_steps), threads, 0, stream>>>(problem, gradients);
 }
 

@@ -19,7 +19,8 @@ struct Shape {
   static constexpr int lane_states = S, lanes = G, states = S * G;
   static constexpr int channels = G == 1 ? 128 : G == 2 ? 64 : G <= 8 ? 32 : 256 / G;
   static constexpr int threads = channels * G, warps = threads / 32;
-  static constexpr int stride = channels + 4;  // of rows (time) in shared memory: lanes of a channel differ in time
+  static constexpr int stride =
+      channels + 4;  // of rows (time) in shared memory: lanes of a channel differ in time
   static constexpr int forward_tile = 32, backward_tile = states <= 16 ? 32 : states <= 32 ? 16 : 8;
 };
 
@@ -37,7 +38,8 @@ __device__ int fold(float (&values)[N]) {
 #pragma unroll
       for (int i = 0; i < N / 2; ++i)
         if (i < count) {
-          const float mine = upper ? values[i + count] : values[i], other = upper ? values[i] : values[i + count];
+          const float mine = upper ? values[i + count] : values[i],
+                      other = upper ? values[i] : values[i + count];
           values[i] = mine + __shfl_xor_sync(~0u, other, mask);
         }
       if (upper) first += count;
@@ -57,10 +59,10 @@ __host__ __device__ constexpr int folded() {
 /// A block's place in the work, and a thread's in the block.
 template <class Of>
 struct Place {
-  int first_channel;                // of the block
-  int channel, lane;                // in the block, in the scan: of the thread's states
-  int column;                       // in the block, where time and channels are shared out
-  std::size_t sequence, piece;      // piece: (sequence, segment)
+  int first_channel;            // of the block
+  int channel, lane;            // in the block, in the scan: of the thread's states
+  int column;                   // in the block, where time and channels are shared out
+  std::size_t sequence, piece;  // piece: (sequence, segment)
   int segment, first_time, end_time;
 
   __device__ explicit Place(const Scan& p)
@@ -136,7 +138,8 @@ struct Projected {
     for (float& value : delta) value = bias;
     for (int k = 0; k < p.sizes.rank; ++k) {
       const float w = weight[k * Of::channels + place.column];
-      Place<Of>::template for_each<TILE>([&](int i, int t) { delta[i] = fmaf(w, dt[t * p.sizes.rank + k], delta[i]); });
+      Place<Of>::template for_each<TILE>(
+          [&](int i, int t) { delta[i] = fmaf(w, dt[t * p.sizes.rank + k], delta[i]); });
     }
     for (float& value : delta) value = cuda::softplus(value);
   }
@@ -171,7 +174,8 @@ struct LaneStates {
         first_state(place.lane * S),
         exists(place.exists(p, place.channel)) {
 #pragma unroll
-    for (int i = 0; i < S; ++i) a[i] = has(p, i) ? decay_rate(p.A_log[channel * p.sizes.states + first_state + i]) : 0;
+    for (int i = 0; i < S; ++i)
+      a[i] = has(p, i) ? decay_rate(p.A_log[channel * p.sizes.states + first_state + i]) : 0;
   }
   __device__ bool has(const Scan& p, int i) const { return exists && first_state + i < p.sizes.states; }
 
@@ -182,7 +186,8 @@ struct LaneStates {
     for (int i = 0; i < S; ++i)
       s[i] = states && has(p, i) ? states.of(sequence)[(first_state + i) * p.sizes.inner + channel] : 0;
   }
-  __device__ void write(const float (&s)[S], const Scan& p, BlockStates<float> states, std::size_t sequence) const {
+  __device__ void write(const float (&s)[S], const Scan& p, BlockStates<float> states,
+                        std::size_t sequence) const {
 #pragma unroll
     for (int i = 0; i < S; ++i)
       if (states && has(p, i)) states.of(sequence)[(first_state + i) * p.sizes.inner + channel] = s[i];

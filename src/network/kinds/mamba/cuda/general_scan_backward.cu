@@ -31,8 +31,8 @@ __global__ void __launch_bounds__(Of::threads) backward_kernel(Scan p, ScanGradi
   extern __shared__ float4 shared_fours[];
   float* const shared = reinterpret_cast<float*>(shared_fours);
   float *const delta = shared, *const v = delta + Memory::rows, *const d_p = v + Memory::rows,
-        *const scanned = d_p + Memory::rows,  // C · s
-        *const d_decay = scanned + Memory::rows, *const q = d_decay + Memory::rows;
+               *const scanned = d_p + Memory::rows,  // C · s
+                   *const d_decay = scanned + Memory::rows, *const q = d_decay + Memory::rows;
   float* const of_warps = shared + Memory::sums_of_warps();  // (warp, time, B then C)
   const Place<Of> place(p);
   Projected<Of, tile> projected(shared + Memory::projected(), p.sizes.rank);
@@ -50,7 +50,8 @@ __global__ void __launch_bounds__(Of::threads) backward_kernel(Scan p, ScanGradi
   else
     for (float& value : d_s) value = 0;
 
-  const int inner = p.sizes.inner, c = place.first_channel + place.column;  // where time and channels are shared out
+  const int inner = p.sizes.inner,
+            c = place.first_channel + place.column;  // where time and channels are shared out
   const bool exists = place.exists(p, place.column);
   const float bias = exists ? p.step_bias[c] : 0, D = exists ? p.D[c] : 0;
   const int chunks = (p.time + scan_chunk - 1) / scan_chunk;
@@ -73,7 +74,8 @@ __global__ void __launch_bounds__(Of::threads) backward_kernel(Scan p, ScanGradi
     });
     __syncthreads();
 
-    for (int first = (min(tile, place.end_time - t0) - 1) / scan_chunk * scan_chunk; first >= 0; first -= scan_chunk) {
+    for (int first = (min(tile, place.end_time - t0) - 1) / scan_chunk * scan_chunk; first >= 0;
+         first -= scan_chunk) {
       const auto at = [&](int k) { return (first + k) * stride + place.channel; };
       float before[scan_chunk][S], s[S], of_step[scan_chunk];
       if (!BORDERS) {
@@ -245,8 +247,8 @@ void scan_backward(const Scan& problem, const ScanGradients& gradients, cudaStre
     using Of = decltype(of);
     if (problem.segments.count > 1) {
       launch<Of, true>(problem, gradients, stream);
-      const std::size_t count =
-          static_cast<std::size_t>(problem.batch) * static_cast<std::size_t>(problem.sizes.inner) * Of::states;
+      const std::size_t count = static_cast<std::size_t>(problem.batch) *
+                                static_cast<std::size_t>(problem.sizes.inner) * Of::states;
       chain_kernel<<<static_cast<unsigned>((count + 255) / 256), 256, 0, stream>>>(problem, Of::states);
     }
     launch<Of, false>(problem, gradients, stream);
@@ -256,8 +258,8 @@ void scan_backward(const Scan& problem, const ScanGradients& gradients, cudaStre
 void sum_BC(float* to, std::size_t stride, const float* d_BC, int blocks, std::size_t rows, int states,
             cudaStream_t stream) {
   const std::size_t count = rows * 2 * static_cast<std::size_t>(states);
-  sum_BC_kernel<<<static_cast<unsigned>((count + 255) / 256), 256, 0, stream>>>(to, stride, d_BC, blocks, count,
-                                                                              2 * states);
+  sum_BC_kernel<<<static_cast<unsigned>((count + 255) / 256), 256, 0, stream>>>(to, stride, d_BC, blocks,
+                                                                                count, 2 * states);
 }
 
 }  // namespace mac::mamba

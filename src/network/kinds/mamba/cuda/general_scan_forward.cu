@@ -12,8 +12,10 @@ int shared_numbers(int rank) {
 
 /// With BORDERS, only what a segment does: the states it leaves from zeros, and Σ Δ.
 template <class Of, bool BORDERS>
-__global__ void __launch_bounds__(Of::threads) forward_kernel(Scan p, float* gated, BlockStates<float> final_state) {
-  constexpr int tile = Of::forward_tile, S = Of::lane_states, items = (tile * Of::channels + Of::threads - 1) / Of::threads;
+__global__ void __launch_bounds__(Of::threads)
+    forward_kernel(Scan p, float* gated, BlockStates<float> final_state) {
+  constexpr int tile = Of::forward_tile, S = Of::lane_states,
+                items = (tile * Of::channels + Of::threads - 1) / Of::threads;
   extern __shared__ float4 shared[];
   float* const delta = reinterpret_cast<float*>(shared);  // (tile, stride), as the next two
   float* const delta_v = delta + tile * Of::stride;
@@ -143,7 +145,8 @@ ScanSegments scan_segments(const ScanSizes& sizes, std::size_t batch, std::size_
   constexpr int busy = 396, shortest = 256, tile = 32;
   const ScanShape shape = scan_shape(sizes);
   const int time = static_cast<int>(time_points),
-            blocks = static_cast<int>(batch) * ((sizes.inner + shape.block_channels - 1) / shape.block_channels);
+            blocks =
+                static_cast<int>(batch) * ((sizes.inner + shape.block_channels - 1) / shape.block_channels);
   const int most = busy / blocks < time / shortest ? busy / blocks : time / shortest;
   if (most < 3) return {1, time};
   const int of_segment = ((time + most - 1) / most + tile - 1) / tile * tile;
@@ -155,8 +158,8 @@ void scan_forward(const Scan& problem, float* gated, BlockStates<float> final_st
     using Of = decltype(of);
     if (problem.segments.count > 1) {
       launch<Of, true>(problem, gated, final_state, stream);
-      const std::size_t count =
-          static_cast<std::size_t>(problem.batch) * static_cast<std::size_t>(problem.sizes.inner) * Of::states;
+      const std::size_t count = static_cast<std::size_t>(problem.batch) *
+                                static_cast<std::size_t>(problem.sizes.inner) * Of::states;
       chain_kernel<<<static_cast<unsigned>((count + 255) / 256), 256, 0, stream>>>(problem, Of::states);
     }
     launch<Of, false>(problem, gated, final_state, stream);

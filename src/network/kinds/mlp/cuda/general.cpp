@@ -32,7 +32,8 @@ class GeneralMlp final : public GeneralLayer {
     const Matrix a = inner(pass, pass.tape), activated = inner(pass, pass.tape + of_inner(pass.dims));
     const Matrix d_a = inner(pass, pass.scratch);
     const auto of_bias = [&](Tensor tensor, const float* d, int channels) {
-      sum_rows(d_weights[tensor], d, pass.rows(), channels, static_cast<std::size_t>(channels), pass.sums, pass.stream);
+      sum_rows(d_weights[tensor], d, pass.rows(), channels, static_cast<std::size_t>(channels), pass.sums,
+               pass.stream);
     };
     pass.products.to_weights(d_weights[down_weight], outer(pass, d_out), activated);
     of_bias(down_bias, d_out, d_);
