@@ -15,11 +15,8 @@ int block_size(const ParameterLayout& layout, const NetworkShape& shape) {
 }
 
 void refuse_steps(LayerKind kind) {
-  throw UsageError(
-      "a network of kind {} does not run step by step on a CUDA device, as rollouts and autoregressive "
-      "losses do: "
-      "use --device cpu",
-      to_string(kind));
+  throw UsageError("a network of kind {} does not roll out on a CUDA device: use --device cpu",
+                   to_string(kind));
 }
 
 void refuse_ensemble() { throw UsageError("an ensemble does not run on a CUDA device: use --device cpu"); }

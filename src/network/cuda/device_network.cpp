@@ -11,7 +11,7 @@ namespace mac::cuda {
 namespace {
 
 /// The widest networks for which the fused kernels of any size are faster than the general path.
-std::size_t widest_fused(LayerKind kind) { return kind == LayerKind::mamba ? 40 : 64; }
+std::size_t widest_fused(LayerKind kind) { return kind == LayerKind::mamba ? 48 : 64; }
 
 /// MAC_CUDA_KERNELS=fused or general: what the environment asks for, to compare.
 Kernels asked(Kernels kernels) {

@@ -24,8 +24,10 @@ void pack_layer(const NetworkShape& shape, const float* layer, Packer& packer) {
 
 }  // namespace
 
+bool has_step_kernels(LayerKind kind) { return kind == LayerKind::mamba || kind == LayerKind::gru; }
+
 PackedSizes packed_sizes(const NetworkShape& shape) {
-  if (shape.kind != LayerKind::mamba && shape.kind != LayerKind::gru) refuse_steps(shape.kind);
+  if (!has_step_kernels(shape.kind)) refuse_steps(shape.kind);
   if (shape.members > 1) refuse_ensemble();
   const auto size = [](std::size_t value) { return static_cast<int>(value); };
   return {shape.kind,          size(shape.d_in),     size(shape.d_out),

@@ -4,11 +4,8 @@
 #include <library_types.h>
 
 #include <algorithm>
-#include <cstdlib>
 #include <string>
-#include <string_view>
 
-#include "network/cuda/general/own_products.hpp"
 #include "network/cuda/general/rows.hpp"
 #if __has_include(<cublas_v2.h>)
 #include <cublas_v2.h>
@@ -72,15 +69,6 @@ void check_cublas(int status, const char* what) {
 
 ProductPrecision chosen_precision = ProductPrecision::float32;
 
-/// Whether MAC_CUDA_PRODUCTS=own asks for products without cuBLAS.
-bool own() {
-  static const bool asked = [] {
-    const char* const named = std::getenv("MAC_CUDA_PRODUCTS");
-    return named && std::string_view(named) == "own";
-  }();
-  return asked;
-}
-
 }  // namespace
 
 void set_product_precision(ProductPrecision precision) { chosen_precision = precision; }
@@ -95,7 +83,8 @@ void* open_cublas(const std::vector<std::string>& names) {
       names.at(0), version);
 }
 
-/// c (+)= a b as row-major matrices; see OwnProduct.
+/// c (+)= a b as row-major matrices, for `count` of them, which are `next` numbers apart. Those with the flag are stored
+/// transposed.
 struct Products::Call {
   ConstMatrix a;
   bool a_transposed;
@@ -114,7 +103,6 @@ Products::~Products() {
 
 void Products::use(cudaStream_t stream) {
   stream_ = stream;
-  if (own()) return;
   if (!handle_) {
     check_cublas(library().create(&handle_), "starting");
     workspace_.reserve(workspace_bytes);
@@ -125,24 +113,6 @@ void Products::use(cudaStream_t stream) {
 
 /// cuBLAS takes matrices column by column: our rows are its columns, and c = a b is its cᵀ = bᵀ aᵀ.
 void Products::run(const Call& call) {
-  if (own())
-    return launch_own_product({.rows = call.c.rows,
-                               .columns = static_cast<std::size_t>(call.c.columns),
-                               .depth = static_cast<std::size_t>(call.depth),
-                               .a = call.a.data,
-                               .a_stride = call.a.stride,
-                               .a_next = call.a_next,
-                               .a_transposed = call.a_transposed,
-                               .b = call.b.data,
-                               .b_stride = call.b.stride,
-                               .b_next = call.b_next,
-                               .b_transposed = call.b_transposed,
-                               .c = call.c.data,
-                               .c_stride = call.c.stride,
-                               .c_next = call.c_next,
-                               .count = call.count,
-                               .add = call.add},
-                              stream_);
   const float one = 1, zero = 0;
   const auto size = [](std::size_t value) { return static_cast<int>(value); };
   const auto next = [](std::size_t value) { return static_cast<long long>(value); };
