@@ -22,11 +22,9 @@ void expect_refused(const std::string& message, Use use) {
 
 TEST(Kinds, WithoutKernelsForStepsAreRefusedWithARemedy) {
   for (const LayerKind kind : {LayerKind::mlp, LayerKind::lstm})
-    expect_refused<UsageError>(
-        "a network of kind " + std::string(to_string(kind)) +
-            " does not run step by step on a CUDA device, as rollouts and autoregressive "
-            "losses do: use --device cpu",
-        [&] { packed_sizes(paper_network("burgers", kind)); });
+    expect_refused<UsageError>("a network of kind " + std::string(to_string(kind)) +
+                                   " does not roll out on a CUDA device: use --device cpu",
+                               [&] { packed_sizes(paper_network("burgers", kind)); });
 }
 
 TEST(GeneralLayers, RefuseSizesBeyondTheirKernelsWithARemedy) {
