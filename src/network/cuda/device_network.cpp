@@ -34,7 +34,8 @@ Choice choose_path(const NetworkShape& shape, std::size_t models, Kernels kernel
     if (auto blocks = make_device_blocks(shape, models)) {
       const bool tuned = blocks->forward_plan().tuned && blocks->backward_plan().tuned;
       auto fused = std::make_unique<FusedNetwork>(shape, models, std::move(blocks));
-      if (fused->fits() && (tuned || kernels == Kernels::fused || shape.d_model <= widest_fused(shape.kind)))
+      if (fused->fits() &&
+          (tuned || kernels == Kernels::fused || shape.d_model <= widest_fused(shape.kind) || !has_cublas()))
         return {tuned ? "tuned" : "fused", std::move(fused)};
     }
   if (kernels == Kernels::fused)

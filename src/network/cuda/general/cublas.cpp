@@ -83,6 +83,15 @@ void* open_cublas(const std::vector<std::string>& names) {
       names.at(0), version);
 }
 
+bool has_cublas() {
+  try {
+    library();
+    return true;
+  } catch (const Error&) {
+    return false;
+  }
+}
+
 /// c (+)= a b as row-major matrices, for `count` of them, which are `next` numbers apart. Those with the flag are stored
 /// transposed.
 struct Products::Call {

@@ -67,6 +67,9 @@ class Products {
 /// Opens the first of these libraries that is there; throws Error if none is.
 void* open_cublas(const std::vector<std::string>& names);
 
+/// Whether this machine has cuBLAS.
+bool has_cublas();
+
 /// The distance between arrays of device memory in numbers: 128 bytes.
 inline std::size_t aligned(std::size_t count) { return (count + 31) / 32 * 32; }
 
