@@ -30,6 +30,7 @@ Timing time_training(const NetworkShape& shape, SequenceDims dims, int threads);
 struct DeviceTiming {
   Timing timing;
   double gigabytes = 0;
+  std::string kernels = {};  // training: tuned, fused (of any size) or general
 };
 
 /// What is trained for a benchmark.

@@ -76,16 +76,21 @@ void run_on_device(const Options& options) {
         shape.d_out);
   const bool step = options.work == "step";
   const std::size_t batch = options.batch ? options.batch : step ? 1 : 96;
-  const auto [timing, gigabytes] = step ? time_step_on_device(*system, shape, batch)
-                                        : time_training_on_device(*system, shape,
-                                                                  {.recipe = options.recipe,
-                                                                   .batch = batch,
-                                                                   .length = options.length,
-                                                                   .models = options.models,
-                                                                   .rollout_steps = options.rollout_steps,
-                                                                   .autoregressive = options.autoregressive});
+  const auto [timing, gigabytes, kernels] =
+      step ? time_step_on_device(*system, shape, batch)
+           : time_training_on_device(*system, shape,
+                                     {.recipe = options.recipe,
+                                      .batch = batch,
+                                      .length = options.length,
+                                      .models = options.models,
+                                      .rollout_steps = options.rollout_steps,
+                                      .autoregressive = options.autoregressive});
   nlohmann::json result = to_json(options, shape);
-  result.update({{"device", "cuda"}, {"batch", batch}, {"gflops", timing.gflops}, {"gigabytes", gigabytes}});
+  result.update({{"device", "cuda"},
+                 {"precision", options.precision},
+                 {"batch", batch},
+                 {"gflops", timing.gflops},
+                 {"gigabytes", gigabytes}});
   if (step) {
     result["microseconds_per_step"] = 1e6 * timing.median_seconds;
     result["trajectory_steps_per_second"] = static_cast<double>(batch) / timing.median_seconds;
@@ -95,6 +100,7 @@ void run_on_device(const Options& options) {
     result["models"] = options.models;
     result["rollout_steps"] = options.rollout_steps;
     result["autoregressive"] = options.autoregressive;
+    result["kernels"] = kernels;
     result["milliseconds_per_iteration"] = 1e3 * timing.median_seconds;
     result["best_milliseconds_per_iteration"] = 1e3 * timing.best_seconds;
   }
@@ -107,8 +113,8 @@ void run_on_device(const Options& options) {
          1e6 * timing.median_seconds, 1e6 * timing.best_seconds,
          static_cast<double>(batch) / timing.median_seconds);
   else
-    show("training iteration over {} time points: {:.2f} ms (best {:.2f}), {:.2f} GiB\n", options.length,
-         1e3 * timing.median_seconds, 1e3 * timing.best_seconds, gigabytes);
+    show("training iteration over {} time points: {:.2f} ms (best {:.2f}), {:.2f} GiB, {} kernels\n",
+         options.length, 1e3 * timing.median_seconds, 1e3 * timing.best_seconds, gigabytes, kernels);
   show("{:.0f} GFLOP/s\n", timing.gflops);
 }
 
@@ -184,8 +190,10 @@ void add_bench(CLI::App& program) {
   command->add_option("--kind", options->kind, fmt::format("{}", fmt::join(layer_kind_names(), ", ")))
       ->check(CLI::IsMember(layer_kind_names()))
       ->capture_default_str();
-  command->add_option("--precision", options->precision, "Scalar of the network: float32 or float64")
-      ->check(CLI::IsMember({"float32", "float64"}))
+  command
+      ->add_option("--precision", options->precision,
+                   "Scalar of the network: float32 or float64; tf32 for cuda's matrix products")
+      ->check(CLI::IsMember({"float32", "float64", "tf32"}))
       ->capture_default_str();
   const auto add_size = [&](const char* name, std::size_t& value, const char* what) {
     command->add_option(name, value, fmt::format("{} (default: the paper's)", what))
@@ -236,7 +244,9 @@ void add_bench(CLI::App& program) {
       only_for(options->work, "train", option);
     for (const char* option : {"--recipe", "--models", "--rollout-steps", "--experiment"})
       only_for(options->device, "cuda", option);
-    for (const char* option : {"--precision", "--model"}) only_for(options->device, "cpu", option);
+    only_for(options->device, "cpu", "--model");
+    if (options->precision == "float64") only_for(options->device, "cpu", "--precision");
+    set_products(options->precision, options->device);
     if (options->device == "cuda") return run_on_device(*options);
     precision_from(options->precision) == Precision::float32 ? run<float>(*options) : run<double>(*options);
   });

@@ -15,6 +15,7 @@
 #include "evaluation/escape.hpp"
 #include "io/atomic_file.hpp"
 #include "io/input_file.hpp"
+#include "network/cuda_engine.hpp"
 
 namespace mac::cli {
 
@@ -76,6 +77,12 @@ void add_precision(CLI::App& command, std::string& precision) {
                   "Scalar of the network: float32 or float64 (default: what its file stores)")
       ->check(CLI::IsMember({"float32", "float64"}))
       ->type_name("SCALAR");
+}
+
+void set_products(const std::string& precision, const std::string& device) {
+  if (precision != "tf32") return;
+  if (device != "cuda") throw UsageError("--precision tf32: applies to --device cuda only");
+  cuda::set_product_precision(cuda::ProductPrecision::tf32);
 }
 
 void print_verdicts(const std::vector<Verdict>& verdicts, bool only_warnings) {

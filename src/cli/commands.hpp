@@ -26,6 +26,9 @@ void add_common(CLI::App& command, Common& common, bool with_json);
 /// Adds --precision; `precision` stays empty where it is not given.
 void add_precision(CLI::App& command, std::string& precision);
 
+/// Takes --precision tf32; throws UsageError where the device is not cuda.
+void set_products(const std::string& precision, const std::string& device);
+
 /// Checks of options, finite numbers only.
 CLI::Validator positive_number();
 CLI::Validator non_negative_number();

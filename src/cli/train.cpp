@@ -28,7 +28,7 @@ struct TrainRequest {
   std::int64_t seed = -1;
   std::string seeds;
   bool resume = false;
-  std::string device = "cpu";
+  std::string device = "cpu", precision = "float32";
   std::string log;
   double budget = 0;
 };
@@ -87,6 +87,7 @@ void train_network(const Experiment& experiment, const ModelPlan& model, const D
 }
 
 void run(const TrainRequest& request) {
+  set_products(request.precision, request.device);
   const Experiment experiment = Experiment::read(request.experiment);
   const DataFile data = open_on_ranks(request.data);
   const std::vector<ModelPlan> models = chosen_models(experiment, request);
@@ -161,6 +162,13 @@ void add_train(CLI::App& program) {
   command->add_option("--device", request->device, "Where the networks are trained: cpu (default) or cuda")
       ->check(CLI::IsMember({"cpu", "cuda"}))
       ->type_name("DEVICE");
+  command
+      ->add_option("--precision", request->precision,
+                   "Matrix products of wide networks on a CUDA device: float32 (default), or tf32, faster "
+                   "with factors "
+                   "rounded to 10 bits")
+      ->check(CLI::IsMember({"float32", "tf32"}))
+      ->type_name("SCALAR");
   command
       ->add_option(
           "--export-log", request->log,

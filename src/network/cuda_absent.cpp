@@ -5,7 +5,9 @@
 
 namespace mac {
 
-std::unique_ptr<SequenceEngine<float>> make_cuda_engine(const NetworkShape&) {
+void cuda::set_product_precision(ProductPrecision) {}
+
+std::unique_ptr<SequenceEngine<float>> make_cuda_engine(const NetworkShape&, cuda::Kernels) {
   throw Error(cuda_unavailable());
 }
 

@@ -175,6 +175,8 @@ TEST_F(CommandLine, ExplainsEveryMisuse) {
       {"bench train --device cuda --precision float64", 2, "--precision: applies to cpu only"},
       {"bench step --model @/text.h5", 1, "text.h5"},
       {"bench step --model @/x --kind gru", 2, "--kind excludes --model"},
+      {"bench train --precision tf32", 2, "--precision tf32: applies to --device cuda only"},
+      {"train @/x --data @/y -o @/z --precision tf32", 2, "--precision tf32: applies to --device cuda only"},
       {"bench step --model @/x --device cuda", 2, "--model: applies to cpu only"},
       {"diagnose memory @/x --data @/data.h5 --kernel @/none.h5", 2, "--kernel requires --output"},
       {"diagnose memory @/x --data @/data.h5 --threshold nan", 2, "--threshold"},

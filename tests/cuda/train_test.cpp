@@ -138,6 +138,23 @@ TEST_F(CudaTrain, FollowsTheCpuThroughAutoregressiveRolloutsOfEveryNetwork) {
           folder);
 }
 
+TEST_F(CudaTrain, FollowsTheCpuWithNetworksOfTheGeneralPath) {
+  const std::string losses[] = {"loss = 'closure'\n", "loss = 'rollout'\nrollout_steps = 4\n",
+                                "loss = 'rollout'\nrollout_steps = 4\nrollout_form = 'autoregressive'\n"};
+  const std::string networks[] = {
+      "kind = 'mamba'\nd_model = 33\nd_state = 20\nblocks = 2\n", "kind = 'gru'\nd_model = 70\nblocks = 2\n",
+      "kind = 'lstm'\nd_model = 9\nblocks = 2\n", "kind = 'mlp'\nd_model = 12\nblocks = 2\n"};
+  for (const std::string& network : networks)
+    for (const std::string& loss : losses)
+      expect_same_descent(
+          fmt::format(
+              "[system]\nname = 'burgers'\ngrid = 32\n[data]\ndt = 1e-3\nstride = 10\n"
+              "[data.train]\ntrajectories = 3\nhorizon = 0.4\n[[models]]\nname = 'mac'\n{}"
+              "[training]\noptimiser = 'adamw'\nselect = 'last'\nsteps = 5\nwindow = 13\nbatch = 3\n{}",
+              network, loss),
+          folder);
+}
+
 TEST_F(CudaTrain, FollowsTheCpuThroughRolloutsOfEverySystem) {
   const std::string lorenz = "name = 'lorenz96'\nJ = 4\nwarmup_steps = 50\n[data]\ndt = 5e-3\nstride = 2\n",
                     grid = "name = 'power_grid'\n[data]\ndt = 2e-4\nstride = 50\n",

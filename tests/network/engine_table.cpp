@@ -59,9 +59,9 @@ Result run_cpu(const Problem& problem) {
   return run(*make_cpu_engine<T>(problem.shape, 2), problem, with_backward);
 }
 
-template <bool with_backward>
+template <cuda::Kernels kernels, bool with_backward>
 Result run_cuda(const Problem& problem) {
-  return run(*make_cuda_engine(problem.shape), problem, with_backward);
+  return run(*make_cuda_engine(problem.shape, kernels), problem, with_backward);
 }
 
 }  // namespace
@@ -70,12 +70,15 @@ const std::vector<EngineRow>& engine_table() {
   // Double: a few hundred roundings of 1e-16, with room for cancellation. Float: what the official float32
   // kernels reach against float64 is 3e-7 on outputs and 1e-6 on gradients; the bounds are those asked of
   // every float engine.
+  using enum cuda::Kernels;
   static const std::vector<EngineRow> table{
       {"reference_double", true, 1e-12, 1e-10, run_reference<double, false>, run_reference<double, true>},
       {"reference_float", false, 2e-6, 1e-5, run_reference<float, false>, run_reference<float, true>},
       {"cpu_double", true, 1e-12, 1e-10, run_cpu<double, false>, run_cpu<double, true>},
       {"cpu_float", false, 2e-6, 1e-5, run_cpu<float, false>, run_cpu<float, true>},
-      {"cuda", false, 2e-6, 1e-5, run_cuda<false>, run_cuda<true>, cuda_unavailable(), false},
+      {"cuda", false, 2e-6, 1e-5, run_cuda<fastest, false>, run_cuda<fastest, true>, cuda_unavailable()},
+      {"cuda_general", false, 2e-6, 1e-5, run_cuda<general, false>, run_cuda<general, true>,
+       cuda_unavailable()},
   };
   return table;
 }

@@ -36,9 +36,6 @@ struct EngineRow {
   Result (*forward)(const Problem&);
   Result (*forward_backward)(const Problem&);
   std::string unavailable = {};  // why this machine cannot run it; its tests then skip
-  bool every_kind = true;        // or only those that have kernels on the device
-
-  bool runs(LayerKind kind) const { return every_kind || kind == LayerKind::mamba || kind == LayerKind::gru; }
 };
 
 inline void PrintTo(const EngineRow& row, std::ostream* out) { *out << row.name; }

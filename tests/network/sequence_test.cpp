@@ -52,7 +52,6 @@ TEST_P(Sequences, AgreeWithTheReferenceForOddSizes) {
     for (const std::size_t time : {1, 2, 3, 64, 65})
       for (const std::size_t batch : {1, 7})
         for (const LayerKind kind : layer_kinds) {
-          if (!row().runs(kind)) continue;
           const NetworkShape shape = shape_of(kind, d_model);
           SCOPED_TRACE(fmt::format("{} d_model {} time {} batch {}", to_string(kind), d_model, time, batch));
           const Problem problem = random_problem(shape, {batch, time}, 11);
@@ -170,6 +169,29 @@ TEST_P(FewVeryLongSequences, AgreeWithTheReference) {
   }
 }
 
+/// Beyond the fused kernels: sizes that fill no tile, states for every form of the scan, recurrent matrices that take a
+/// block, clusters of two and more, or more than that.
+class WideNetworks : public ManySequences {};
+
+TEST_P(WideNetworks, AgreeWithTheReference) {
+  for (const std::size_t time : {1, 37}) {
+    SCOPED_TRACE(fmt::format("time {}", time));
+    const Problem problem = random_problem(shape(), {7, time}, 20);
+    expect_same(row().forward_backward(problem), engine_table().front().forward_backward(problem), shape());
+  }
+}
+
+/// More sequences than a GPU has clusters for: each takes several.
+class WideRecurrences : public ManySequences {};
+
+TEST_P(WideRecurrences, AgreeWithTheReference) {
+  for (const std::size_t batch : {40, 110, 250}) {
+    SCOPED_TRACE(fmt::format("batch {}", batch));
+    const Problem problem = random_problem(shape(), {batch, 3}, 21);
+    expect_same(row().forward_backward(problem), engine_table().front().forward_backward(problem), shape());
+  }
+}
+
 /// The sizes of the systems' networks, for which there are kernels of their own, and two others.
 const NetworkShape many_shapes[] = {{LayerKind::mamba, 3, 2, 22, 4, 12},
                                     {LayerKind::mamba, 3, 2, 24, 2, 12},
@@ -189,6 +211,19 @@ const NetworkShape very_long_shapes[] = {{LayerKind::mamba, 3, 2, 22, 2, 12},
                                          mamba(5),
                                          mamba(1)};
 
+NetworkShape wide(LayerKind kind, std::size_t d_model, std::size_t d_state = 0) {
+  return {kind, 3, 2, d_model, 2, d_state};
+}
+const NetworkShape wide_shapes[] = {
+    wide(LayerKind::mamba, 33, 20), wide(LayerKind::mamba, 80, 16), wide(LayerKind::mamba, 12, 7),
+    wide(LayerKind::mamba, 13, 45), wide(LayerKind::mamba, 9, 100), wide(LayerKind::mamba, 6, 200),
+    wide(LayerKind::mamba, 130, 3), wide(LayerKind::gru, 65),       wide(LayerKind::gru, 128),
+    wide(LayerKind::gru, 130),      wide(LayerKind::gru, 200),      wide(LayerKind::gru, 300),
+    wide(LayerKind::lstm, 96),      wide(LayerKind::lstm, 130),     wide(LayerKind::lstm, 304),
+    wide(LayerKind::gru, 340),      wide(LayerKind::lstm, 310),     wide(LayerKind::mlp, 100)};
+const NetworkShape wide_recurrences[] = {{LayerKind::gru, 3, 2, 200, 1, 0},
+                                         {LayerKind::lstm, 3, 2, 130, 1, 0}};
+
 std::string name_of(const testing::TestParamInfo<ManySequences::ParamType>& info) {
   const auto& [row, shape] = info.param;
   return fmt::format("{}_{}{}", row.name, to_string(shape.kind), shape.d_model);
@@ -204,6 +239,16 @@ INSTANTIATE_TEST_SUITE_P(Engines, FewVeryLongSequences,
                          testing::Combine(testing::ValuesIn(engine_table().begin() + 3,  // in float
                                                             engine_table().end()),
                                           testing::ValuesIn(very_long_shapes)),
+                         name_of);
+INSTANTIATE_TEST_SUITE_P(Engines, WideNetworks,
+                         testing::Combine(testing::ValuesIn(engine_table().begin() + 3,  // in float
+                                                            engine_table().end()),
+                                          testing::ValuesIn(wide_shapes)),
+                         name_of);
+INSTANTIATE_TEST_SUITE_P(Engines, WideRecurrences,
+                         testing::Combine(testing::ValuesIn(engine_table().begin() + 3,  // in float
+                                                            engine_table().end()),
+                                          testing::ValuesIn(wide_recurrences)),
                          name_of);
 INSTANTIATE_TEST_SUITE_P(Engines, Sequences, testing::ValuesIn(engine_table()),
                          [](const auto& info) { return info.param.name; });

@@ -9,6 +9,7 @@
 
 #include "experiment/training_settings.hpp"
 #include "network/cuda/device.hpp"
+#include "network/cuda/device_network.hpp"
 #include "rollout/cuda/free_rollout.hpp"
 #include "systems/reduced_equations.hpp"
 #include "training/descent.hpp"
@@ -109,7 +110,7 @@ DeviceTiming time_training_on_device(const System& system, const NetworkShape& s
     seconds.push_back(taken.count() / steps);
   }
   std::ranges::sort(seconds);
-  DeviceTiming result{{seconds[repeats / 2], seconds.front(), 0}, 0};
+  DeviceTiming result{{seconds[repeats / 2], seconds.front(), 0}, 0, DeviceNetwork(shape, 1).kernels()};
   result.gigabytes = static_cast<double>(before - free_memory()) / (1 << 30);
   const double passes = static_cast<double>(std::max<std::size_t>(1, work.rollout_steps) * work.models);
   result.timing.gflops = 6e-9 * passes *

@@ -17,6 +17,7 @@ class DeviceTape final : public Tape {
   DeviceArray<float> activations;     // see BlocksProblem::tape
   DeviceArray<float> checkpoints;     // Mamba only
   DeviceArray<float> segment_states;  // see SegmentStates, of a pass in segments
+  DeviceArray<float> general;         // all that a pass of the general path leaves
 };
 
 inline int quads_of(SequenceDims dims) { return static_cast<int>((dims.time + 3) / 4); }
@@ -51,11 +52,11 @@ class DeviceBlocks {
   LaunchPlan forward_plan_{}, backward_plan_{};
 };
 
-/// For kinds that have no kernels, and for ensembles.
-[[noreturn]] void refuse_device(LayerKind kind);
+/// For kinds that have no kernels for single steps, and for ensembles.
+[[noreturn]] void refuse_steps(LayerKind kind);
 [[noreturn]] void refuse_ensemble();
 
-/// Throws Error if the network does not fit the device, UsageError if its kind has no kernels.
+/// Null if the network does not fit the device, or its kind has no such kernels.
 std::unique_ptr<DeviceBlocks> make_device_blocks(const NetworkShape& shape, std::size_t models);
 
 }  // namespace mac::cuda

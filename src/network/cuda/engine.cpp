@@ -19,7 +19,7 @@ struct EngineTape final : Tape {
 
 class Engine final : public SequenceEngine<float> {
  public:
-  explicit Engine(const NetworkShape& shape) : network_(shape, 1) {}
+  Engine(const NetworkShape& shape, Kernels kernels) : network_(shape, 1, kernels) {}
 
   const NetworkShape& shape() const override { return network_.shape(); }
 
@@ -85,9 +85,9 @@ class Engine final : public SequenceEngine<float> {
 
 }  // namespace cuda
 
-std::unique_ptr<SequenceEngine<float>> make_cuda_engine(const NetworkShape& shape) {
+std::unique_ptr<SequenceEngine<float>> make_cuda_engine(const NetworkShape& shape, cuda::Kernels kernels) {
   if (const std::string reason = cuda_unavailable(); !reason.empty()) throw Error(reason);
-  return std::make_unique<cuda::Engine>(shape);
+  return std::make_unique<cuda::Engine>(shape, kernels);
 }
 
 }  // namespace mac

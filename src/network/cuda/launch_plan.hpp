@@ -36,6 +36,7 @@ struct LaunchPlan {
   int blocks;  // that share a multiprocessor
   Run run;
   bool shared_sums;   // backward: parameter gradients are summed in shared memory (else in device memory)
+  bool tuned;         // compiled for these sizes
   std::size_t bytes;  // of shared memory
 };
 
@@ -81,7 +82,8 @@ std::optional<LaunchPlan> choose(std::span<const Variant<Kernel, Sizes>> variant
     if (!suits(v)) continue;
     for (const int shared_sums : {sums, 0})
       if (const std::size_t bytes = v.bytes(sizes, shared_sums); bytes <= memory.budget(v.blocks))
-        return LaunchPlan{static_cast<int>(i), v.threads, v.blocks, v.run, shared_sums > 0, bytes};
+        return LaunchPlan{static_cast<int>(i), v.threads,     v.blocks, v.run,
+                          shared_sums > 0,     v.d_model > 0, bytes};
   }
   return std::nullopt;
 }

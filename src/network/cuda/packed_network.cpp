@@ -18,14 +18,16 @@ void pack_layer(const NetworkShape& shape, const float* layer, Packer& packer) {
       return gru::PackedLayer::pack(shape, layer, packer);
     case LayerKind::mlp:
     case LayerKind::lstm:
-      refuse_device(shape.kind);
+      refuse_steps(shape.kind);
   }
 }
 
 }  // namespace
 
+bool has_step_kernels(LayerKind kind) { return kind == LayerKind::mamba || kind == LayerKind::gru; }
+
 PackedSizes packed_sizes(const NetworkShape& shape) {
-  if (shape.kind != LayerKind::mamba && shape.kind != LayerKind::gru) refuse_device(shape.kind);
+  if (!has_step_kernels(shape.kind)) refuse_steps(shape.kind);
   if (shape.members > 1) refuse_ensemble();
   const auto size = [](std::size_t value) { return static_cast<int>(value); };
   return {shape.kind,          size(shape.d_in),     size(shape.d_out),

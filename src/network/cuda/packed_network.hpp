@@ -79,6 +79,8 @@ struct PackedLayout : Sizes {
 /// either case threads that compute neighbouring sums read neighbouring weights.
 enum class Reading { forward, backward };
 
+/// Whether there are kernels for single steps of a kind, which rollouts take.
+bool has_step_kernels(LayerKind kind);
 /// Throws UsageError for a kind without step kernels.
 PackedSizes packed_sizes(const NetworkShape& shape);
 /// The place in the parameters of every number of the packed array (see Packer::places).

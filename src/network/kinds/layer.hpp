@@ -5,7 +5,7 @@
 //   KIND/cpu/                   the same in vector lanes: step.cpp for one step, block.hpp for sequences
 //   KIND/graph.hpp              one step as operations of a graph: for ONNX, and for derivatives of a step
 //   KIND/engines.cpp            all but the steps as LayerEngines (engines.hpp)
-//   KIND/cuda/                  on the device, or a refusal (network/cuda/device_blocks.hpp)
+//   KIND/cuda/                  on the device: a GeneralLayer (network/cuda/general/layer.hpp), fused kernels or none
 //
 // The engines ask a kind through these interfaces and know no kind by name. All functions of an interface are
 // pure: a kind that lacks one does not compile.

@@ -71,7 +71,9 @@ std::unique_ptr<DeviceLoss> make_autoregressive_rollout_loss(const StagePlan& st
                                                              const LossContext& context, SampleShape sample,
                                                              const NetworkShape& shape, std::size_t models) {
   const std::size_t chains = stage.batch * (sample.states - stage.rollout_steps);
-  const auto launch = choose_chain_launch(packed_sizes(shape), shared_memory(), multiprocessors());
+  const auto launch = has_step_kernels(shape.kind)
+                          ? choose_chain_launch(packed_sizes(shape), shared_memory(), multiprocessors())
+                          : std::nullopt;
   const bool few = launch && chains <= launch->most_chains;
   return (few ? make_chain_rollout_loss : make_stepwise_rollout_loss)(stage, context, sample, shape, models);
 }

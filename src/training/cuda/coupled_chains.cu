@@ -162,6 +162,7 @@ void launch_output_gradient(const RolloutProblem& problem, int s, const double* 
 }
 
 void launch_add(const float* from, float* to, std::size_t count, cudaStream_t stream) {
+  if (count == 0) return;  // states of a kind without memory
   add_kernel<<<blocks_for(count), threads, 0, stream>>>(from, to, count);
 }
 

@@ -17,12 +17,12 @@ class GruBlocks final : public DeviceBlocks {
                 block_size(layout, shape)};
     const auto forward = plan_gru_forward(sizes_, shared_memory());
     const auto backward = plan_gru_backward(sizes_, shared_memory());
-    if (!forward || !backward)
-      throw Error(
-          "a GRU network with d_model {} does not fit the CUDA engine (at most {}): use the CPU engine",
-          shape.d_model, largest_gru);
+    if (!forward || !backward) return;
+    fits_ = true;
     forward_plan_ = *forward, backward_plan_ = *backward;
   }
+
+  bool fits() const { return fits_; }
 
   Segments segments(SequenceDims dims) const override { return {1, quads_of(dims)}; }
   std::size_t activations_per_quad() const override {
@@ -41,6 +41,7 @@ class GruBlocks final : public DeviceBlocks {
   }
 
  private:
+  bool fits_ = false;
   GruSizes sizes_;
   GruOffsets offsets_;
 };
@@ -48,7 +49,8 @@ class GruBlocks final : public DeviceBlocks {
 }  // namespace
 
 std::unique_ptr<DeviceBlocks> make_device_blocks(const NetworkShape& shape, std::size_t) {
-  return std::make_unique<GruBlocks>(shape);
+  auto blocks = std::make_unique<GruBlocks>(shape);
+  return blocks->fits() ? std::move(blocks) : nullptr;
 }
 
 }  // namespace mac::gru

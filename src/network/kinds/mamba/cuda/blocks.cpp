@@ -25,6 +25,8 @@ class MambaBlocks final : public DeviceBlocks {
     plan();
   }
 
+  bool fits() const { return fits_; }
+
   Segments segments(SequenceDims dims) const override {
     const int blocks = std::min(forward_plan_.blocks, backward_plan_.blocks);
     return cut_sequences(static_cast<int>(dims.batch), static_cast<int>(shape_.n_blocks), quads_of(dims),
@@ -79,11 +81,9 @@ class MambaBlocks final : public DeviceBlocks {
       const auto backward = plan_mamba_backward(sizes_, shared_memory());
       if (!forward || !backward) continue;
       forward_plan_ = *forward, backward_plan_ = *backward;
+      fits_ = true;
       return;
     }
-    throw Error(
-        "a Mamba network with d_model {} and d_state {} does not fit the CUDA engine: use the CPU engine",
-        shape_.d_model, shape_.d_state);
   }
 
   MambaProblem with_sizes(const BlocksProblem& problem, SequenceDims dims, DeviceTape* tape) const {
@@ -116,6 +116,7 @@ class MambaBlocks final : public DeviceBlocks {
     return {memory.data(), memory.data() + shape_.n_blocks * border_size(dims)};
   }
 
+  bool fits_ = false;
   NetworkShape shape_;
   std::size_t models_;
   MambaSizes sizes_{};
@@ -128,7 +129,8 @@ class MambaBlocks final : public DeviceBlocks {
 }  // namespace
 
 std::unique_ptr<DeviceBlocks> make_device_blocks(const NetworkShape& shape, std::size_t models) {
-  return std::make_unique<MambaBlocks>(shape, models);
+  auto blocks = std::make_unique<MambaBlocks>(shape, models);
+  return blocks->fits() ? std::move(blocks) : nullptr;
 }
 
 }  // namespace mac::mamba

@@ -1,10 +1,8 @@
-// There are no kernels for this kind.
+// There are no fused kernels for this kind: networks take the general path.
 #include "network/cuda/device_blocks.hpp"
 
 namespace mac::mlp {
 
-std::unique_ptr<cuda::DeviceBlocks> make_device_blocks(const NetworkShape& shape, std::size_t) {
-  cuda::refuse_device(shape.kind);
-}
+std::unique_ptr<cuda::DeviceBlocks> make_device_blocks(const NetworkShape&, std::size_t) { return nullptr; }
 
 }  // namespace mac::mlp

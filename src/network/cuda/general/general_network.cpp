@@ -1,0 +1,241 @@
+#include "network/cuda/general/general_network.hpp"
+
+#include <algorithm>
+
+namespace mac::cuda {
+
+std::unique_ptr<GeneralLayer> make_general_layer(const NetworkShape& shape) {
+  if (shape.d_model > widest_norm)
+    throw Error("a network with d_model {} does not fit a CUDA device (at most {}): use --device cpu",
+                shape.d_model, widest_norm);
+#define MAC_KIND(name)  \
+  case LayerKind::name: \
+    return name::make_general_layer(shape);
+  switch (shape.kind) { MAC_LAYER_KINDS(MAC_KIND) }
+#undef MAC_KIND
+  throw Error("no kind of layer has the number {}", static_cast<int>(shape.kind));
+}
+
+namespace {
+
+constexpr const char* block_norm_weight = "norm.weight";
+
+}  // namespace
+
+GeneralNetwork::GeneralNetwork(const NetworkShape& shape, std::size_t models)
+    : shape_(shape), layout_(shape), models_(models), layer_(make_general_layer(shape)) {
+  const std::string layer_prefix = "blocks.0.", norm_prefix = "blocks.0.norm.";
+  std::size_t first_of_layer = 0;
+  for (const TensorSpec& tensor : layout_.tensors()) {
+    if (tensor.name.starts_with(layer_prefix) && !tensor.name.starts_with(norm_prefix)) {
+      if (in_layer_.empty()) first_of_layer = aligned_size_;
+      in_layer_.push_back(aligned_size_ - first_of_layer);
+    }
+    places_.push_back({tensor.offset, aligned_size_, tensor.size});
+    aligned_size_ += aligned(tensor.size);
+  }
+  upload_now(device_places_, places_);
+  weights_.reserve(aligned_size_);
+  sums_.reserve(sum_scratch(std::max(4 * shape.d_model, shape.d_out)));
+}
+
+GeneralNetwork::Kept GeneralNetwork::kept(Parts& memory, SequenceDims dims, bool recorded) const {
+  const std::size_t rows = dims.batch * dims.time, d = shape_.d_model;
+  Kept kept{memory.take(rows * shape_.d_in), memory.take(rows * d), {}, nullptr, nullptr, nullptr, nullptr};
+  for (std::size_t i = 0; i < shape_.n_blocks; ++i)
+    kept.blocks.push_back(recorded || i == 0 ? Kept::Block{memory.take(rows * d), memory.take(rows * d),
+                                                           memory.take(layer_->tape_size(dims))}
+                                             : kept.blocks[0]);
+  kept.h = recorded ? memory.take(rows * d) : kept.blocks[0].h;
+  kept.normalised = memory.take(rows * d);
+  kept.hidden = memory.take(rows * d), kept.activated = memory.take(rows * d);
+  return kept;
+}
+
+std::size_t GeneralNetwork::kept_size(SequenceDims dims, bool recorded) const {
+  Parts counted(nullptr);
+  kept(counted, dims, recorded);
+  return counted.taken();
+}
+
+std::size_t GeneralNetwork::tape_bytes(SequenceDims dims) const {
+  return sizeof(float) * kept_size(dims, true);
+}
+
+const float* GeneralNetwork::weight(const char* name) const {
+  const auto index = &layout_.at(name) - layout_.tensors().data();
+  return weights_.data() + places_[static_cast<std::size_t>(index)].aligned_at;
+}
+float* GeneralNetwork::gradient(const char* name) {
+  return gradients_.data() + (weight(name) - weights_.data());
+}
+
+template <class T>
+BlockStates<T> GeneralNetwork::block_states(T* states, std::size_t block) const {
+  const std::size_t size = shape_.state_size();
+  return BlockStates<T>{states, size}.skip(block * (size / shape_.n_blocks));
+}
+
+namespace {
+
+std::string in_block(std::size_t block, const char* name) { return fmt::format("blocks.{}.{}", block, name); }
+
+}  // namespace
+
+BlockTensors<const float> GeneralNetwork::layer_weights(std::size_t block) const {
+  // The layer's tensors follow the norm's two.
+  const std::size_t first =
+      static_cast<std::size_t>(&layout_.at(in_block(block, block_norm_weight)) - layout_.tensors().data()) +
+      2;
+  return {weights_.data() + places_[first].aligned_at, in_layer_};
+}
+
+LayerPass GeneralNetwork::layer_pass(SequenceDims dims, std::size_t block, const Kept& kept,
+                                     const float* initial, float* scratch, cudaStream_t stream) {
+  return {dims,
+          layer_weights(block),
+          block_states(initial, block),
+          kept.blocks[block].layer,
+          scratch,
+          sums_.data(),
+          products_,
+          stream};
+}
+
+void GeneralNetwork::forward(const float* parameters, SequenceDims dims, const float* x, float* y,
+                             const float* initial_state, float* final_state, DeviceTape* tape,
+                             cudaStream_t stream) {
+  const std::size_t rows = dims.batch * dims.time, states = dims.batch * shape_.state_size(),
+                    kept_by_model = kept_size(dims, tape != nullptr);
+  DeviceArray<float>& memory = tape ? tape->general : unrecorded_;
+  memory.reserve((tape ? models_ : 1) * kept_by_model);
+  products_.use(stream);
+  for (std::size_t m = 0; m < models_; ++m) {
+    Parts parts(memory.data() + (tape ? m * kept_by_model : 0));
+    spread_tensors(weights_.data(), parameters + m * layout_.size(), device_places_.data(), places_.size(),
+                   stream);
+    forward_model(kept(parts, dims, tape != nullptr), dims, x + m * rows * shape_.d_in,
+                  y + m * rows * shape_.d_out, initial_state ? initial_state + m * states : nullptr,
+                  final_state ? final_state + m * states : nullptr, stream);
+  }
+  check_launch("starting a forward pass");
+  if (tape) tape->dims = dims;
+}
+
+void GeneralNetwork::forward_model(const Kept& kept, SequenceDims dims, const float* x, float* y,
+                                   const float* initial, float* final, cudaStream_t stream) {
+  const std::size_t rows = dims.batch * dims.time, all = rows * shape_.d_model;
+  const int d = static_cast<int>(shape_.d_model), d_in = static_cast<int>(shape_.d_in),
+            d_out = static_cast<int>(shape_.d_out);
+  const auto of_rows = [&](auto* data, int channels) { return MatrixView(data, rows, channels); };
+  const auto matrix = [&](const char* name, int outputs, int inputs) {
+    return ConstMatrix(weight(name), static_cast<std::size_t>(outputs), inputs);
+  };
+  Parts counted(nullptr);
+  counted.take(all), counted.take(rows * shape_.d_out), counted.take(layer_->scratch_size(dims));
+  scratch_.reserve(counted.taken());
+  Parts scratch(scratch_.data());
+  float *const out = scratch.take(all), *const outputs = scratch.take(rows * shape_.d_out),
+               *const of_layer = scratch.take(layer_->scratch_size(dims));
+
+  check(cudaMemcpyAsync(kept.x, x, rows * shape_.d_in * sizeof(float), cudaMemcpyDeviceToDevice, stream),
+        "copying");
+  products_.forward(of_rows(kept.embedding, d), of_rows(kept.x, d_in), matrix("input_proj.weight", d, d_in));
+  bias_silu_forward(kept.blocks[0].h, kept.embedding, weight("input_proj.bias"), rows, d, stream);
+
+  for (std::size_t i = 0; i < shape_.n_blocks; ++i) {
+    const Kept::Block& block = kept.blocks[i];
+    add_norm_forward(block.u, block.h, i > 0 ? kept.blocks[i - 1].h : block.h, i > 0 ? out : nullptr,
+                     weight(in_block(i, block_norm_weight).c_str()), weight(in_block(i, "norm.bias").c_str()),
+                     rows, d, stream);
+    layer_->forward(layer_pass(dims, i, kept, initial, of_layer, stream), out, block.u,
+                    block_states(final, i));
+  }
+
+  add_norm_forward(kept.normalised, kept.h, kept.blocks.back().h, out, weight("norm.weight"),
+                   weight("norm.bias"), rows, d, stream);
+  products_.forward(of_rows(kept.hidden, d), of_rows(kept.normalised, d),
+                    matrix("output_proj.0.weight", d, d));
+  bias_silu_forward(kept.activated, kept.hidden, weight("output_proj.0.bias"), rows, d, stream);
+  products_.forward(of_rows(outputs, d_out), of_rows(kept.activated, d),
+                    matrix("output_proj.2.weight", d_out, d));
+  add_bias(y, outputs, weight("output_proj.2.bias"), rows, d_out, stream);
+}
+
+void GeneralNetwork::backward(const float* parameters, SequenceDims dims, const float*,
+                              const float* initial_state, const float* d_y, DeviceTape& tape,
+                              const Gradients<float>& gradients, bool add, cudaStream_t stream) {
+  const std::size_t rows = dims.batch * dims.time, states = dims.batch * shape_.state_size(),
+                    kept_by_model = kept_size(dims, true);
+  gradients_.reserve(aligned_size_);
+  products_.use(stream);
+  const auto of_model = [](auto* first, std::size_t offset) { return first ? first + offset : nullptr; };
+  for (std::size_t m = 0; m < models_; ++m) {
+    Parts parts(tape.general.data() + m * kept_by_model);
+    spread_tensors(weights_.data(), parameters + m * layout_.size(), device_places_.data(), places_.size(),
+                   stream);
+    backward_model(kept(parts, dims, true), dims, d_y + m * rows * shape_.d_out,
+                   of_model(gradients.x, m * rows * shape_.d_in), of_model(initial_state, m * states),
+                   of_model(gradients.initial_state, m * states), of_model(gradients.final_state, m * states),
+                   stream);
+    gather_tensors(gradients.parameters + m * layout_.size(), gradients_.data(), device_places_.data(),
+                   places_.size(), add, stream);
+  }
+  check_launch("starting a backward pass");
+}
+
+void GeneralNetwork::backward_model(const Kept& kept, SequenceDims dims, const float* d_y, float* d_x,
+                                    const float* initial, float* d_initial, const float* d_final,
+                                    cudaStream_t stream) {
+  const std::size_t rows = dims.batch * dims.time, all = rows * shape_.d_model;
+  const int d = static_cast<int>(shape_.d_model), d_in = static_cast<int>(shape_.d_in),
+            d_out = static_cast<int>(shape_.d_out);
+  const auto of_rows = [&](auto* data, int channels) { return MatrixView(data, rows, channels); };
+  const auto matrix = [&](const char* name, int outputs, int inputs) {
+    return ConstMatrix(weight(name), static_cast<std::size_t>(outputs), inputs);
+  };
+  const std::size_t of_ends = rows * std::max(shape_.d_in, shape_.d_out);
+  Parts counted(nullptr);
+  counted.take(all), counted.take(all), counted.take(of_ends), counted.take(layer_->scratch_size(dims));
+  scratch_.reserve(counted.taken());
+  Parts scratch(scratch_.data());
+  float *const d_h = scratch.take(all), *const d_u = scratch.take(all), *const ends = scratch.take(of_ends),
+               *const of_layer = scratch.take(layer_->scratch_size(dims));
+  const auto of_bias = [&](const char* name, const float* d_rows, int channels) {
+    sum_rows(gradient(name), d_rows, rows, channels, static_cast<std::size_t>(channels), sums_.data(),
+             stream);
+  };
+
+  check(cudaMemcpyAsync(ends, d_y, rows * shape_.d_out * sizeof(float), cudaMemcpyDeviceToDevice, stream),
+        "copying");
+  products_.to_weights(gradient("output_proj.2.weight"), of_rows(ends, d_out), of_rows(kept.activated, d));
+  of_bias("output_proj.2.bias", ends, d_out);
+  products_.to_inputs(of_rows(d_u, d), of_rows(ends, d_out), matrix("output_proj.2.weight", d_out, d));
+  silu_backward(d_u, kept.hidden, all, stream);
+  products_.to_weights(gradient("output_proj.0.weight"), of_rows(d_u, d), of_rows(kept.normalised, d));
+  of_bias("output_proj.0.bias", d_u, d);
+  // d_h is not needed yet: it takes the gradient of the norm's output, and is then overwritten row by row.
+  products_.to_inputs(of_rows(d_h, d), of_rows(d_u, d), matrix("output_proj.0.weight", d, d));
+  norm_backward(d_h, false, gradient("norm.weight"), gradient("norm.bias"), d_h, kept.h,
+                weight("norm.weight"), rows, d, sums_.data(), stream);
+
+  for (std::size_t i = shape_.n_blocks; i-- > 0;) {
+    const Kept::Block& block = kept.blocks[i];
+    const LayerPass pass = layer_pass(dims, i, kept, initial, of_layer, stream);
+    layer_->backward(pass, d_u, {gradients_.data() + (pass.weights[0] - weights_.data()), in_layer_},
+                     block_states(d_initial, i), d_h, block.u, block_states(d_final, i));
+    const std::string norm_weight = in_block(i, block_norm_weight), norm_bias = in_block(i, "norm.bias");
+    norm_backward(d_h, true, gradient(norm_weight.c_str()), gradient(norm_bias.c_str()), d_u, block.h,
+                  weight(norm_weight.c_str()), rows, d, sums_.data(), stream);
+  }
+
+  silu_backward(d_h, kept.embedding, all, stream);
+  products_.to_weights(gradient("input_proj.weight"), of_rows(d_h, d), of_rows(kept.x, d_in));
+  of_bias("input_proj.bias", d_h, d);
+  if (!d_x) return;
+  products_.to_inputs(of_rows(ends, d_in), of_rows(d_h, d), matrix("input_proj.weight", d, d_in));
+  check(cudaMemcpyAsync(d_x, ends, rows * shape_.d_in * sizeof(float), cudaMemcpyDeviceToDevice, stream),
+        "copying");
+}
+
+}  // namespace mac::cuda

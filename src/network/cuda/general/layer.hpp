@@ -1,0 +1,86 @@
+// A layer of any size on the device, as its kind computes it: products by cuBLAS, the rest in kernels of its own.
+// Numbers lie as in the reference engine: matrices are (rows, channels), a row a time step of a sequence, sequences
+// one after the other. A model is worked off at a time.
+#pragma once
+
+#include <mac/network.hpp>
+#include <memory>
+
+#include "network/cuda/general/block_states.hpp"
+#include "network/cuda/general/cublas.hpp"
+
+namespace mac::cuda {
+
+/// Where a block's tensors lie, each at a multiple of 128 bytes; weights or gradients, in the order of Layer::tensors.
+template <class T>
+class BlockTensors {
+ public:
+  BlockTensors(T* first, const std::vector<std::size_t>& offsets) : first_(first), offsets_(&offsets) {}
+  T* operator[](std::size_t i) const { return first_ + (*offsets_)[i]; }
+
+ private:
+  T* first_;
+  const std::vector<std::size_t>* offsets_;
+};
+
+/// Hands out parts of an array, each at a multiple of 128 bytes. Asked with null, only counts.
+class Parts {
+ public:
+  explicit Parts(float* first) : first_(first) {}
+  float* take(std::size_t count) {
+    float* const part = first_ ? first_ + taken_ : nullptr;
+    taken_ += aligned(count);
+    return part;
+  }
+  std::size_t taken() const { return taken_; }
+
+ private:
+  float* first_;
+  std::size_t taken_ = 0;
+};
+
+/// What every pass is told.
+struct LayerPass {
+  SequenceDims dims;
+  BlockTensors<const float> weights;
+  BlockStates<const float> initial;
+  float* tape;     // tape_size(dims) numbers
+  float* scratch;  // scratch_size(dims) numbers, of all layers in turn
+  float* sums;     // sum_scratch(4 · d_model) numbers, for sums over rows
+  Products& products;
+  cudaStream_t stream;
+
+  std::size_t rows() const { return dims.batch * dims.time; }
+};
+
+class GeneralLayer {
+ public:
+  virtual ~GeneralLayer() = default;
+
+  virtual std::size_t tape_size(SequenceDims dims) const = 0;
+  virtual std::size_t scratch_size(SequenceDims dims) const = 0;
+
+  /// out, u (rows, d_model); out is overwritten
+  virtual void forward(const LayerPass& pass, float* out, const float* u, BlockStates<float> final_state) = 0;
+  /// d_u, d_weights and d_initial are overwritten.
+  virtual void backward(const LayerPass& pass, float* d_u, BlockTensors<float> d_weights,
+                        BlockStates<float> d_initial, const float* d_out, const float* u,
+                        BlockStates<const float> d_final) = 0;
+};
+
+/// Throws Error if the network's sizes are beyond the kernels.
+std::unique_ptr<GeneralLayer> make_general_layer(const NetworkShape& shape);
+
+}  // namespace mac::cuda
+
+namespace mac {
+
+// Each kind defines its own.
+#define MAC_KIND(kind)                                                               \
+  namespace kind {                                                                   \
+  std::unique_ptr<cuda::GeneralLayer> make_general_layer(const NetworkShape& shape); \
+  }
+MAC_LAYER_KINDS(MAC_KIND)
+#undef MAC_KIND
+
+}  // namespace mac

@@ -1,0 +1,80 @@
+// Layers with a recurrent matrix W, GRU and LSTM, of many sizes. The input's share of all gates is one product over all
+// steps; what is left step by step is W h and the gates. A block, or a cluster of blocks that share the units out, keeps W
+// in registers and goes through all steps of a few sequences. Blocks of a cluster write what they compute into each
+// other's shared memory. Where W does not fit a cluster, each step is a product of cuBLAS and a kernel.
+#pragma once
+
+#include <cuda_runtime.h>
+
+#include <cstddef>
+
+#include "network/cuda/general/block_states.hpp"
+
+namespace mac::cuda {
+
+/// Numbers of a kind: gates; what a unit keeps of a step for the way back; the gradients of a step that products read
+/// (those of the gates before their functions with respect to the input's share come first; that of the last gate's
+/// recurrent share comes last); states of a unit.
+struct RecurrenceCounts {
+  int gates, kept, gradients, states;
+};
+
+/// Matrices are (rows, channels), a row a step of a sequence; the numbers of a state lie as d, d, ..
+struct Recurrence {
+  int batch, time, d;
+  const float *weight, *bias;  // (gates·d, d), (gates·d): W
+  const float* from_input;     // (rows, gates·d), to which the input's bias has yet to be added
+  const float* input_bias;     // (gates·d)
+  BlockStates<const float> initial;
+  BlockStates<float> final;
+  float* out;     // (rows, d): the hidden states
+  float* before;  // (rows, d): those before each step
+  float* kept;    // (rows, kept·d)
+};
+
+struct RecurrenceBackward {
+  int batch, time, d;
+  const float* weight;
+  const float *before, *kept;
+  const float* d_out;  // (rows, d)
+  BlockStates<const float> d_final;
+  BlockStates<float> d_initial;
+  float* d_gates;  // (rows, gradients·d)
+};
+
+/// How W is kept in registers: by a cluster of so many blocks, each with so many units. No blocks: it does not fit.
+struct ResidentPlan {
+  int blocks = 0, units = 0;
+};
+inline constexpr int resident_weights = 64;   // of a thread
+inline constexpr int resident_threads = 768;  // of a block, at most
+inline constexpr int largest_cluster = 8;
+
+constexpr ResidentPlan plan_resident(int gates, int d) {
+  const int parts = (d + resident_weights - 1) / resident_weights,
+            parts_back = (gates * d + resident_weights - 1) / resident_weights;
+  for (int blocks = 1; blocks <= largest_cluster; blocks *= 2) {
+    const int units = (d + blocks - 1) / blocks;
+    if ((blocks - 1) * units < d && gates * units * parts <= resident_threads &&
+        units * parts_back <= resident_threads)
+      return {blocks, units};
+  }
+  return {};
+}
+/// What goes from a step to the next where each is launched by itself.
+struct RecurrenceStep {
+  float* product;  // (sequence, gates·d): W h; on the way back the gradients of it
+  float* state;    // (sequence, states·d), or their gradients
+};
+
+/// A kind's kernels, of all steps at once where there is a plan, and of step t.
+struct RecurrenceKernels {
+  RecurrenceCounts counts;
+  void (*forward)(const Recurrence& problem, cudaStream_t stream);
+  void (*backward)(const RecurrenceBackward& problem, cudaStream_t stream);
+  void (*step_forward)(const Recurrence& problem, int t, const RecurrenceStep& step, cudaStream_t stream);
+  void (*step_backward)(const RecurrenceBackward& problem, int t, const RecurrenceStep& step,
+                        cudaStream_t stream);
+};
+
+}  // namespace mac::cuda

@@ -1,0 +1,274 @@
+#include <algorithm>
+#include <type_traits>
+
+#include "network/cuda/general/rows.hpp"
+#include "network/cuda/time_columns.cuh"
+
+namespace mac::cuda {
+
+namespace {
+
+constexpr int threads = 256, warps = threads / 32, slices = 32;
+constexpr std::size_t most_blocks = 8 * 132 * 8;  // enough for every GPU of today; more work is looped over
+
+unsigned blocks_for(std::size_t count) {
+  return static_cast<unsigned>(std::clamp<std::size_t>((count + threads - 1) / threads, 1, most_blocks));
+}
+
+/// f(i) for i below count, by all threads of a grid.
+template <class F>
+__device__ void for_each(std::size_t count, F f) {
+  for (std::size_t i = static_cast<std::size_t>(blockIdx.x) * blockDim.x + threadIdx.x; i < count;
+       i += static_cast<std::size_t>(gridDim.x) * blockDim.x)
+    f(i);
+}
+
+__global__ void sum_parts_kernel(float* to, const float* parts, std::size_t part_count, std::size_t stride,
+                                 std::size_t count) {
+  __shared__ float of_slice[slices][32];
+  const std::size_t i = static_cast<std::size_t>(blockIdx.x) * 32 + threadIdx.x;
+  float total = 0;
+  if (i < count)
+    for (std::size_t part = threadIdx.y; part < part_count; part += slices) total += parts[part * stride + i];
+  of_slice[threadIdx.y][threadIdx.x] = total;
+  __syncthreads();
+  if (threadIdx.y > 0 || i >= count) return;
+  float sum = 0;
+  for (const auto& slice : of_slice) sum += slice[threadIdx.x];
+  to[i] = sum;
+}
+
+/// parts (gridDim.y, channels): blockIdx.y has the rows from blockIdx.y · run on; 32 channels a block.
+__global__ void sum_rows_kernel(float* parts, const float* from, std::size_t rows, int channels,
+                                std::size_t stride, std::size_t run) {
+  __shared__ float of_warp[warps][32];
+  const int channel = static_cast<int>(blockIdx.x * 32 + threadIdx.x);
+  const std::size_t first = blockIdx.y * run, end = first + run < rows ? first + run : rows;
+  float total = 0;
+  if (channel < channels)
+    for (std::size_t row = first + threadIdx.y; row < end; row += warps)
+      total += from[row * stride + channel];
+  of_warp[threadIdx.y][threadIdx.x] = total;
+  __syncthreads();
+  if (threadIdx.y > 0 || channel >= channels) return;
+  float sum = 0;
+  for (const auto& part : of_warp) sum += part[threadIdx.x];
+  parts[static_cast<std::size_t>(blockIdx.y) * channels + channel] = sum;
+}
+
+__global__ void add_bias_kernel(float* y, const float* x, const float* bias, std::size_t count,
+                                int channels) {
+  for_each(count, [&](std::size_t i) { y[i] = x[i] + bias[i % channels]; });
+}
+
+__global__ void bias_silu_kernel(float* activated, float* x, const float* bias, std::size_t count,
+                                 int channels) {
+  for_each(count, [&](std::size_t i) {
+    const float value = x[i] + bias[i % channels];
+    x[i] = value;
+    activated[i] = silu(value);
+  });
+}
+
+__global__ void silu_backward_kernel(float* d, const float* x, std::size_t count) {
+  for_each(count, [&](std::size_t i) { d[i] *= silu_slope(x[i], sigmoid(x[i])); });
+}
+
+__device__ float warp_sum(float value) {
+  for (int mask = 16; mask > 0; mask /= 2) value += __shfl_xor_sync(~0u, value, mask);
+  return value;
+}
+
+/// A warp's row: channel lane + 32 k is value k.
+template <int N>
+struct Row {
+  float values[N];
+
+  template <class F>
+  __device__ void for_each(int d, F f) {
+#pragma unroll
+    for (int k = 0; k < N; ++k)
+      if (const int i = static_cast<int>(threadIdx.x % 32) + 32 * k; i < d) f(i, values[k]);
+  }
+  __device__ float mean(int d) {
+    float sum = 0;
+    for_each(d, [&](int, float value) { sum += value; });
+    return warp_sum(sum) / static_cast<float>(d);
+  }
+  /// Subtracts the mean; returns 1/√(variance + ε).
+  __device__ float centre(int d) {
+    const float mu = mean(d);
+    float squares = 0;
+    for_each(d, [&](int, float& value) { value -= mu, squares += value * value; });
+    return rsqrtf(warp_sum(squares) / static_cast<float>(d) + 1e-5f);
+  }
+};
+
+/// f(row) for the rows of a warp.
+template <class F>
+__device__ void for_each_row(std::size_t rows, F f) {
+  for (std::size_t row = static_cast<std::size_t>(blockIdx.x) * warps + threadIdx.x / 32; row < rows;
+       row += static_cast<std::size_t>(gridDim.x) * warps)
+    f(row);
+}
+
+template <int N>
+__global__ void __launch_bounds__(threads)
+    add_norm_forward_kernel(float* y, float* h_after, const float* h, const float* add, const float* weight,
+                            const float* bias, std::size_t rows, int d) {
+  for_each_row(rows, [&](std::size_t row) {
+    Row<N> x;
+    x.for_each(d, [&](int i, float& value) {
+      value = h[row * d + i];
+      if (!add) return;
+      value += add[row * d + i];
+      h_after[row * d + i] = value;
+    });
+    const float scale = x.centre(d);
+    x.for_each(d, [&](int i, float value) { y[row * d + i] = weight[i] * value * scale + bias[i]; });
+  });
+}
+
+/// With n = (h − μ)·scale and g = d_y·w:  d_h = scale (g − mean(g) − n mean(g n)). parts (block, 2 d): d_weight, d_bias.
+template <int N>
+__global__ void __launch_bounds__(threads)
+    norm_backward_kernel(float* d_h, bool add, float* parts, const float* d_y, const float* h,
+                         const float* weight, std::size_t rows, int d) {
+  __shared__ float of_warp[warps][32];
+  Row<N> d_weight{}, d_bias{};
+  for_each_row(rows, [&](std::size_t row) {
+    Row<N> n, g;
+    n.for_each(d, [&](int i, float& value) { value = h[row * d + i]; });
+    const float scale = n.centre(d);
+    float product = 0;
+    g.for_each(d, [&](int i, float& value) { value = d_y[row * d + i]; });
+#pragma unroll
+    for (int k = 0; k < N; ++k)
+      if (const int i = static_cast<int>(threadIdx.x % 32) + 32 * k; i < d) {
+        n.values[k] *= scale;
+        d_weight.values[k] += g.values[k] * n.values[k];
+        d_bias.values[k] += g.values[k];
+        g.values[k] *= weight[i];
+        product += g.values[k] * n.values[k];
+      }
+    const float mean = g.mean(d), mean_product = warp_sum(product) / static_cast<float>(d);
+#pragma unroll
+    for (int k = 0; k < N; ++k)
+      if (const int i = static_cast<int>(threadIdx.x % 32) + 32 * k; i < d) {
+        const float value = scale * (g.values[k] - mean - n.values[k] * mean_product);
+        d_h[row * d + i] = add ? d_h[row * d + i] + value : value;
+      }
+  });
+  float* const to = parts + static_cast<std::size_t>(blockIdx.x) * 2 * d;
+  const int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
+  const auto store = [&](float value, int place, bool exists) {
+    __syncthreads();
+    of_warp[warp][lane] = value;
+    __syncthreads();
+    if (warp > 0 || !exists) return;
+    float sum = 0;
+    for (const auto& part : of_warp) sum += part[lane];
+    to[place] = sum;
+  };
+#pragma unroll
+  for (int k = 0; k < N; ++k) {
+    const int i = lane + 32 * k;
+    store(d_weight.values[k], i, i < d);
+    store(d_bias.values[k], d + i, i < d);
+  }
+}
+
+/// f(std::integral_constant<int, N>) with room for d channels in a warp.
+template <class F>
+void with_row(int d, F f) {
+  const int values = (d + 31) / 32;
+  if (values <= 1) return f(std::integral_constant<int, 1>());
+  if (values <= 2) return f(std::integral_constant<int, 2>());
+  if (values <= 4) return f(std::integral_constant<int, 4>());
+  if (values <= 8) return f(std::integral_constant<int, 8>());
+  if (values <= 16) return f(std::integral_constant<int, 16>());
+  f(std::integral_constant<int, widest_norm / 32>());
+}
+
+__global__ void spread_kernel(float* to, const float* parameters, const TensorPlace* places) {
+  const TensorPlace place = places[blockIdx.y];
+  for_each(place.count, [&](std::size_t i) { to[place.aligned_at + i] = parameters[place.at + i]; });
+}
+
+__global__ void gather_kernel(float* parameters, const float* from, const TensorPlace* places, bool add) {
+  const TensorPlace place = places[blockIdx.y];
+  for_each(place.count, [&](std::size_t i) {
+    float& to = parameters[place.at + i];
+    to = add ? to + from[place.aligned_at + i] : from[place.aligned_at + i];
+  });
+}
+
+constexpr unsigned blocks_of_tensor = 32;
+
+}  // namespace
+
+void sum_parts(float* to, const float* parts, std::size_t part_count, std::size_t stride, std::size_t count,
+               cudaStream_t stream) {
+  sum_parts_kernel<<<static_cast<unsigned>((count + 31) / 32), dim3(32, slices), 0, stream>>>(
+      to, parts, part_count, stride, count);
+}
+
+void sum_rows(float* to, const float* from, std::size_t rows, int channels, std::size_t stride,
+              float* scratch, cudaStream_t stream) {
+  const std::size_t most = std::clamp<std::size_t>(rows / 64, 1, row_parts), run = (rows + most - 1) / most,
+                    parts = (rows + run - 1) / run;
+  const dim3 grid(static_cast<unsigned>((channels + 31) / 32), static_cast<unsigned>(parts));
+  sum_rows_kernel<<<grid, dim3(32, warps), 0, stream>>>(scratch, from, rows, channels, stride, run);
+  sum_parts(to, scratch, parts, static_cast<std::size_t>(channels), static_cast<std::size_t>(channels),
+            stream);
+}
+
+void add_bias(float* y, const float* x, const float* bias, std::size_t rows, int channels,
+              cudaStream_t stream) {
+  const std::size_t count = rows * static_cast<std::size_t>(channels);
+  add_bias_kernel<<<blocks_for(count), threads, 0, stream>>>(y, x, bias, count, channels);
+}
+
+void bias_silu_forward(float* activated, float* x, const float* bias, std::size_t rows, int channels,
+                       cudaStream_t stream) {
+  const std::size_t count = rows * static_cast<std::size_t>(channels);
+  bias_silu_kernel<<<blocks_for(count), threads, 0, stream>>>(activated, x, bias, count, channels);
+}
+
+void silu_backward(float* d, const float* x, std::size_t count, cudaStream_t stream) {
+  silu_backward_kernel<<<blocks_for(count), threads, 0, stream>>>(d, x, count);
+}
+
+void add_norm_forward(float* y, float* h_after, const float* h, const float* add, const float* weight,
+                      const float* bias, std::size_t rows, int d, cudaStream_t stream) {
+  const unsigned blocks = blocks_for(rows * 32);
+  with_row(d, [&](auto n) {
+    add_norm_forward_kernel<n><<<blocks, threads, 0, stream>>>(y, h_after, h, add, weight, bias, rows, d);
+  });
+}
+
+void norm_backward(float* d_h, bool add, float* d_weight, float* d_bias, const float* d_y, const float* h,
+                   const float* weight, std::size_t rows, int d, float* scratch, cudaStream_t stream) {
+  const std::size_t channels = static_cast<std::size_t>(d),
+                    parts = std::clamp<std::size_t>(rows / warps, 1, row_parts);
+  with_row(d, [&](auto n) {
+    norm_backward_kernel<n>
+        <<<static_cast<unsigned>(parts), threads, 0, stream>>>(d_h, add, scratch, d_y, h, weight, rows, d);
+  });
+  sum_parts(d_weight, scratch, parts, 2 * channels, channels, stream);
+  sum_parts(d_bias, scratch + channels, parts, 2 * channels, channels, stream);
+}
+
+void spread_tensors(float* to, const float* parameters, const TensorPlace* places, std::size_t count,
+                    cudaStream_t stream) {
+  spread_kernel<<<dim3(blocks_of_tensor, static_cast<unsigned>(count)), threads, 0, stream>>>(to, parameters,
+                                                                                              places);
+}
+
+void gather_tensors(float* parameters, const float* from, const TensorPlace* places, std::size_t count,
+                    bool add, cudaStream_t stream) {
+  gather_kernel<<<dim3(blocks_of_tensor, static_cast<unsigned>(count)), threads, 0, stream>>>(
+      parameters, from, places, add);
+}
+
+}  // namespace mac::cuda
