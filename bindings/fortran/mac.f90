@@ -40,6 +40,7 @@ module mac
     procedure :: open => model_open
     procedure :: close => model_close
     procedure :: is_open => model_is_open
+    procedure :: pointer => model_pointer
     procedure :: inputs => model_inputs
     procedure :: noise => model_noise
     procedure :: outputs => model_outputs
@@ -158,5 +159,6 @@ contains
   include "mac_hosts.inc"
   include "mac_derivatives.inc"
   include "mac_helpers.inc"
+  include "mac_conclude.inc"
 
 end module mac
