@@ -2,8 +2,9 @@
 # more than that and the driver (CUDA's runtime is linked in), and shows the C interface alone.
 set(runtime_cuda_sources "")
 if(MAC_HAS_CUDA)
+  # Of device_blocks.cpp the refusals remain; the linker drops the rest, and what it would need (--gc-sections).
   set(runtime_cuda_sources
-    src/network/cuda/device.cpp src/network/cuda/packed_network.cpp src/network/cuda/refuse_device.cpp
+    src/network/cuda/device.cpp src/network/cuda/packed_network.cpp src/network/cuda/device_blocks.cpp
     src/runtime/cuda/c_device.cpp src/runtime/cuda/device_state.cpp src/runtime/cuda/device_step.cu)
   list(TRANSFORM runtime_cuda_sources PREPEND ${PROJECT_SOURCE_DIR}/)
   file(GLOB kinds CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/src/network/kinds/*/cuda/packed_layer.cpp)

@@ -405,9 +405,7 @@ void RuntimeState::save(ColumnList columns, std::span<std::byte> out) const {
   write_saved_head(*model_, columns.size(), out);
 }
 
-std::size_t RuntimeState::saved_columns(std::span<const std::byte> saved) const {
-  return count_saved(saved);
-}
+std::size_t RuntimeState::saved_columns(std::span<const std::byte> saved) const { return count_saved(saved); }
 
 void RuntimeState::restore(std::span<const std::byte> saved, ColumnList from, ColumnList to) {
   const SavedRecords records = read_saved(*model_, saved);

@@ -14,6 +14,12 @@ int block_size(const ParameterLayout& layout, const NetworkShape& shape) {
   return static_cast<int>(blocks / shape.n_blocks);
 }
 
+void refuse_device(LayerKind kind) {
+  throw UsageError("a network of kind {} does not run on a CUDA device: use --device cpu", to_string(kind));
+}
+
+void refuse_ensemble() { throw UsageError("an ensemble does not run on a CUDA device: use --device cpu"); }
+
 std::unique_ptr<DeviceBlocks> make_device_blocks(const NetworkShape& shape, std::size_t models) {
 #define MAC_KIND(name)  \
   case LayerKind::name: \

@@ -13,15 +13,17 @@ namespace mac::cuda {
 
 namespace {
 
-/// Places in shared memory: a step's, and for each column whether it takes part and whether its input was refused.
+/// Places in shared memory: a step's, and for each column whether it takes part and whether its input was refused. Of the
+/// columns' memory there is room for that of one block of the network, or of all.
 struct Layout {
   SharedLayout shared;
   StepRooms step;
   int active, refused;  // int
 
   template <class Net>
-  __host__ __device__ Layout(const Net& net, int group, bool shared_weights)
-      : step(shared, net, group, shared_weights, Net::Layer::work_rows(net)) {
+  __host__ __device__ Layout(const Net& net, int group, bool shared_weights, bool all_blocks)
+      : step(shared, net, group, shared_weights, Net::Layer::work_rows(net),
+             all_blocks ? net.state() : net.block_state()) {
     active = shared.take(group), refused = shared.take(group);
   }
 };
@@ -31,20 +33,67 @@ __device__ void copy_quads(float* to, const float* from, int quads) {
   for (int i = threadIdx.x; i < quads; i += blockDim.x) quad_at(to + 4 * i) = quad_at(from + 4 * i);
 }
 
-template <class Net, int GROUP, bool SHARED_WEIGHTS, int THREADS>
-__global__ void __launch_bounds__(THREADS) step_kernel(const DeviceStep step) {
+/// The memory of a tile of columns on its way between device memory and shared memory, (rows, group) in either. A thread
+/// brings back what it fetched, so that nobody waits in between.
+template <int GROUP>
+struct TileMemory {
+  static constexpr int width = GROUP % 4 == 0 ? 4 : 1;
+  float *shared, *kept;
+  const int *active, *refused;
+
+  __device__ void fetch(int first, int count) const {
+#pragma unroll 4
+    for (int i = width * threadIdx.x; i < count; i += width * blockDim.x)
+      Tile<width>::load(kept + first + i).store(shared + i);
+  }
+  __device__ void bring_back(int first, int count) const {
+    for (int i = width * threadIdx.x; i < count; i += width * blockDim.x) {
+      const int g = i % GROUP;
+      bool all = true;
+      for (int k = 0; k < width; ++k) all = all && steps(g + k);
+      if (all)
+        Tile<width>::load(shared + i).store(kept + first + i);
+      else
+        for (int k = 0; k < width; ++k)
+          if (steps(g + k)) kept[first + i + k] = shared[i + k];
+    }
+  }
+  __device__ bool steps(int g) const { return active[g] && !refused[g]; }
+};
+
+/// The memory of one block of the network at a time.
+template <int GROUP>
+struct PassingStates {
+  TileMemory<GROUP> memory;
+  int size;  // of a block's
+
+  __device__ float* begin(int i) const {
+    memory.fetch(i * size, size);
+    return memory.shared;
+  }
+  __device__ void end(int i) const { memory.bring_back(i * size, size); }
+};
+
+/// How a kernel uses shared memory.
+template <int GROUP_, bool SHARED_WEIGHTS, bool ALL_BLOCKS, int THREADS>
+struct Use {
+  static constexpr int group = GROUP_, threads = THREADS;
+  static constexpr bool shared_weights = SHARED_WEIGHTS, all_blocks = ALL_BLOCKS;
+};
+
+template <class Net, class Use>
+__global__ void __launch_bounds__(Use::threads) step_kernel(const DeviceStep step) {
   extern __shared__ float4 shared_quads[];
   float* const shared = reinterpret_cast<float*>(shared_quads);
-  constexpr int group = GROUP, tile_width = GROUP % 4 == 0 ? 4 : 1;
+  constexpr int group = Use::group, threads = Use::threads, width = TileMemory<group>::width;
   const Net net(step.network);
-  const Layout at(net, group, SHARED_WEIGHTS);
+  const Layout at(net, group, Use::shared_weights, Use::all_blocks);
   const ColumnMemory& memory = step.memory;
-  if constexpr (SHARED_WEIGHTS) copy_quads(shared + at.step.weights, step.weights, (net.size() + 3) / 4);
-  const float* const w = SHARED_WEIGHTS ? shared + at.step.weights : step.weights;
-  float* const state = shared + at.step.state;
+  if constexpr (Use::shared_weights) copy_quads(shared + at.step.weights, step.weights, (net.size() + 3) / 4);
+  const float* const w = Use::shared_weights ? shared + at.step.weights : step.weights;
   int* const active = reinterpret_cast<int*>(shared + at.active);
   int* const refused = reinterpret_cast<int*>(shared + at.refused);
-  const int d = net.d_in, tile_size = static_cast<int>(memory.tile_size());
+  const int d = net.d_in, of_block = net.block_state() * group, of_tile = net.state() * group;
   const auto tell = [&](bool in_closure, int component, int column) {
     atomicMin(memory.trouble, Trouble::of(in_closure, component, column));
   };
@@ -53,16 +102,18 @@ __global__ void __launch_bounds__(THREADS) step_kernel(const DeviceStep step) {
   for (int tile = blockIdx.x; tile < tiles; tile += gridDim.x) {
     const int first = tile * group;
     bool any = false;
-    for (int g = threadIdx.x; g < group; g += THREADS) {
+    for (int g = threadIdx.x; g < group; g += threads) {
       const int column = first + g;
       active[g] = column < memory.columns && (!step.mask || step.mask[column]);
       refused[g] = 0;
       any = any || active[g];
     }
     if (!__syncthreads_or(any)) continue;
-    float* const kept = memory.recurrent + static_cast<std::size_t>(tile) * tile_size;
-    copy_quads(state, kept, tile_size / 4);
-    for (int i = threadIdx.x; i < d * group; i += THREADS) {
+    const TileMemory<group> recurrent{shared + at.step.state,
+                                      memory.recurrent + static_cast<std::size_t>(tile) * memory.tile_size(),
+                                      active, refused};
+    if constexpr (Use::all_blocks) recurrent.fetch(0, of_tile);
+    for (int i = threadIdx.x; i < d * group; i += threads) {
       const int g = i % group, k = i / group;
       float x = 0;
       if (active[g]) {
@@ -75,35 +126,30 @@ __global__ void __launch_bounds__(THREADS) step_kernel(const DeviceStep step) {
       shared[at.step.x + i] = x;
     }
     __syncthreads();
-    step_forward<tile_width>(
-        shared, at.step, w, net, group, NoTape(), [&](int o, int g, const Tile<tile_width>& out) {
-          for (int i = 0; i < tile_width; ++i) {
-            const int column = first + g + i;
-            if (!active[g + i]) continue;
-            const double value =
-                refused[g + i] ? NAN : step.output.to_physical(o, static_cast<double>(out.at[i]));
-            const double given = step.closure.put(o, column, value);
-            if (refused[g + i]) continue;
-            const std::size_t place = static_cast<std::size_t>(o) * memory.columns + column;
-            memory.previous[place] = memory.closure[place];
-            memory.closure[place] = value;
-            if (!isfinite(given)) tell(true, o, column);
-          }
-        });
-    for (int i = threadIdx.x; i < tile_size / tile_width; i += THREADS) {
-      const int place = i * tile_width;
-      bool all = true;
-      for (int k = 0; k < tile_width; ++k)
-        all = all && active[(place + k) % group] && !refused[(place + k) % group];
-      if (all)
-        Tile<tile_width>::load(state + place).store(kept + place);
-      else
-        for (int k = 0; k < tile_width; ++k)
-          if (active[(place + k) % group] && !refused[(place + k) % group])
-            kept[place + k] = state[place + k];
+    const auto finish = [&](int o, int g, const Tile<width>& out) {
+      for (int i = 0; i < width; ++i) {
+        const int column = first + g + i;
+        if (!active[g + i]) continue;
+        const double value =
+            refused[g + i] ? NAN : step.output.to_physical(o, static_cast<double>(out.at[i]));
+        const double given = step.closure.put(o, column, value);
+        if (refused[g + i]) continue;
+        const std::size_t place = static_cast<std::size_t>(o) * memory.columns + column;
+        memory.previous[place] = memory.closure[place];
+        memory.closure[place] = value;
+        if (!isfinite(given)) tell(true, o, column);
+      }
+    };
+    if constexpr (Use::all_blocks) {
+      step_forward<width>(shared, at.step, w, net, group, NoTape(), finish,
+                          ResidentStates{shared + at.step.state, of_block});
+      recurrent.bring_back(0, of_tile);
+    } else {
+      step_forward<width>(shared, at.step, w, net, group, NoTape(), finish,
+                          PassingStates<group>{recurrent, of_block});
     }
-    for (int g = threadIdx.x; g < group; g += THREADS)
-      if (active[g] && !refused[g]) ++memory.steps[first + g];
+    for (int g = threadIdx.x; g < group; g += threads)
+      if (recurrent.steps(g)) ++memory.steps[first + g];
     __syncthreads();
   }
 }
@@ -151,17 +197,17 @@ struct StepVariant {
   bool shared_weights;
 };
 
-template <class Net, int GROUP, bool SHARED_WEIGHTS>
+template <class Net, class Use>
 constexpr StepVariant variant() {
-  constexpr int threads = GROUP == 1 ? 256 : 512;
-  return {step_kernel<Net, GROUP, SHARED_WEIGHTS, threads>,
+  return {step_kernel<Net, Use>,
           Net::suits,
           [](const PackedSizes& sizes) {
-            return Layout(Net(sizes), GROUP, SHARED_WEIGHTS).shared.used * sizeof(float);
+            const Layout layout(Net(sizes), Use::group, Use::shared_weights, Use::all_blocks);
+            return layout.shared.used * sizeof(float);
           },
-          GROUP,
-          threads,
-          SHARED_WEIGHTS};
+          Use::group,
+          Use::threads,
+          Use::shared_weights};
 }
 using Mamba = PackedLayout<mamba::StepLayer, AnyPackedSizes>;
 using Gru = PackedLayout<gru::StepLayer, AnyPackedSizes>;
@@ -169,13 +215,18 @@ constexpr NetworkShape burgers_shape = find_paper_network("burgers", LayerKind::
 using Burgers = PackedLayout<mamba::StepLayer,
                              FixedPackedSizes<burgers_shape.d_in, burgers_shape.d_out, burgers_shape.d_model,
                                               burgers_shape.n_blocks, burgers_shape.d_state>>;
+using Many = Use<12, true, true, 512>;
+using Some = Use<4, true, true, 512>;
+using One = Use<1, true, true, 256>;
+using SomeOfLarge = Use<4, false, true, 512>;
+using OneOfLarge = Use<1, false, true, 256>;
 
 /// From large groups to small ones; the first of several with equal groups is taken.
 const StepVariant variants[] = {
-    variant<Burgers, 12, true>(), variant<Mamba, 12, true>(), variant<Gru, 12, true>(),
-    variant<Mamba, 4, true>(),    variant<Gru, 4, true>(),    variant<Burgers, 1, true>(),
-    variant<Mamba, 1, true>(),    variant<Gru, 1, true>(),    variant<Mamba, 4, false>(),
-    variant<Gru, 4, false>(),     variant<Mamba, 1, false>(), variant<Gru, 1, false>()};
+    variant<Burgers, Many>(),    variant<Mamba, Many>(),       variant<Gru, Many>(),
+    variant<Mamba, Some>(),      variant<Gru, Some>(),         variant<Burgers, One>(),
+    variant<Mamba, One>(),       variant<Gru, One>(),          variant<Mamba, SomeOfLarge>(),
+    variant<Gru, SomeOfLarge>(), variant<Mamba, OneOfLarge>(), variant<Gru, OneOfLarge>()};
 
 constexpr int threads_of_columns = 128;
 
