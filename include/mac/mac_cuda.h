@@ -14,7 +14,7 @@
  * one stream at a time, as everything else in that stream.
  *
  * libmac_runtime_cuda holds the CPU runtime as well: a host links it alone. Models are those of mac/mac.h, of the
- * kinds mamba and gru, opened in MAC_FLOAT32; ensembles, stochastic closures and closures in a frame are refused.
+ * kinds mamba and gru, opened in MAC_FLOAT32; ensembles and stochastic closures are refused.
  */
 #ifndef MAC_MAC_CUDA_H
 #define MAC_MAC_CUDA_H

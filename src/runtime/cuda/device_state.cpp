@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
+#include <limits>
 #include <mac/cuda.hpp>
 
 #include "runtime/saved_columns.hpp"
@@ -22,7 +23,6 @@ void refuse_models_of_the_cpu(const RuntimeModel& model) {
   const char* const cpu = "; mac_state_create steps it on the CPU";
   if (shape.members > 1) refuse("an ensemble", cpu);
   if (model.model.noise.channels > 0) refuse("a stochastic closure", cpu);
-  if (model.model.frame_modes() > 0) refuse("a closure in a frame", cpu);
   if (shape.kind != LayerKind::mamba && shape.kind != LayerKind::gru)
     throw UsageError("{}: is of kind {}, which does not step on a CUDA device: expected mamba or gru{}",
                      model.file, to_string(shape.kind), cpu);
@@ -56,7 +56,8 @@ class DeviceState::Records {
         steps_(room_),
         recurrent_(room_ * states_),
         closure_(room_ * outputs_),
-        previous_(room_ * outputs_) {}
+        previous_(room_ * outputs_),
+        angles_(memory.angles ? room_ : 0) {}
 
   std::size_t room() const { return room_; }
   void move(Exchange way, const ColumnMemory& memory, std::span<const unsigned> columns,
@@ -64,7 +65,8 @@ class DeviceState::Records {
     columns_.upload(columns.data(), columns.size(), stream);
     cuda::check(
         launch_exchange(way, memory, columns_.data(), static_cast<int>(columns.size()),
-                        {recurrent_.data(), closure_.data(), previous_.data(), steps_.data()}, stream),
+                        {recurrent_.data(), closure_.data(), previous_.data(), steps_.data(), angles_.data()},
+                        stream),
         "starting a kernel");
   }
   /// Records `first` .. of the host's arrays.
@@ -73,12 +75,14 @@ class DeviceState::Records {
     closure_.download(read.closure.data() + first * outputs_, count * outputs_, stream);
     previous_.download(read.previous.data() + first * outputs_, count * outputs_, stream);
     steps_.download(read.steps.data() + first, count, stream);
+    if (angles_.size() > 0) angles_.download(read.angles.data() + first, count, stream);
   }
   void from_host(const Read& read, std::size_t first, std::size_t count, cudaStream_t stream) {
     recurrent_.upload(read.recurrent.data() + first * states_, count * states_, stream);
     closure_.upload(read.closure.data() + first * outputs_, count * outputs_, stream);
     previous_.upload(read.previous.data() + first * outputs_, count * outputs_, stream);
     steps_.upload(read.steps.data() + first, count, stream);
+    if (angles_.size() > 0) angles_.upload(read.angles.data() + first, count, stream);
   }
 
  private:
@@ -86,7 +90,7 @@ class DeviceState::Records {
   DeviceArray<unsigned> columns_;
   DeviceArray<std::uint64_t> steps_;
   DeviceArray<float> recurrent_;
-  DeviceArray<double> closure_, previous_;
+  DeviceArray<double> closure_, previous_, angles_;
 };
 
 DeviceState::DeviceState(std::shared_ptr<const RuntimeModel> model, std::size_t columns)
@@ -120,21 +124,25 @@ DeviceState::DeviceState(std::shared_ptr<const RuntimeModel> model, std::size_t 
              .closure = nullptr,
              .previous = nullptr,
              .steps = nullptr,
+             .angles = nullptr,
              .trouble = nullptr};
   recurrent_ = zeros<float>(memory_.tiles() * memory_.tile_size());
   closure_ = zeros<double>(columns * shape.d_out);
   previous_ = zeros<double>(columns * shape.d_out);
   steps_ = zeros<std::uint64_t>(columns);
+  if (model_->model.frame_modes() > 0)
+    angles_ = on_device(std::vector<double>(columns, std::numeric_limits<double>::quiet_NaN()));
   trouble_ = on_device(std::vector<unsigned long long>{Trouble::none});
   memory_.recurrent = recurrent_.data();
   memory_.closure = closure_.data(), memory_.previous = previous_.data();
-  memory_.steps = steps_.data(), memory_.trouble = trouble_.data();
+  memory_.steps = steps_.data(), memory_.angles = angles_.data(), memory_.trouble = trouble_.data();
   cuda::check(cudaDeviceSynchronize(), "taking the weights");  // whatever stream is first, it finds all of it
 }
 
 std::size_t DeviceState::bytes() const {
   return sizeof(float) * (weights_.size() + recurrent_.size()) +
-         sizeof(double) * (input_.size() + output_.size() + closure_.size() + previous_.size()) +
+         sizeof(double) *
+             (input_.size() + output_.size() + closure_.size() + previous_.size() + angles_.size()) +
          sizeof(std::uint64_t) * (steps_.size() + trouble_.size());
 }
 
@@ -142,6 +150,7 @@ void DeviceState::step(const DeviceField& y, const DeviceField& closure, cudaStr
   const OnDevice on(device_);
   const DeviceStep step{
       .network = network_,
+      .modes = static_cast<int>(model_->model.frame_modes()),
       .memory = memory_,
       .weights = weights_.data(),
       .input = Normaliser::view_of(input_.data(), static_cast<std::size_t>(network_.d_in)),
@@ -160,13 +169,14 @@ void DeviceState::closure_at(HeldClosure held, double fraction, const DeviceFiel
 
 void DeviceState::reset(cudaStream_t stream) {
   const OnDevice on(device_);
-  const auto clear = [&](void* data, std::size_t bytes) {
-    cuda::check(cudaMemsetAsync(data, 0, bytes, stream), "resetting a state");
+  const auto clear = [&](void* data, std::size_t bytes, int with = 0) {
+    if (bytes > 0) cuda::check(cudaMemsetAsync(data, with, bytes, stream), "resetting a state");
   };
   clear(recurrent_.data(), recurrent_.size() * sizeof(float));
   clear(closure_.data(), closure_.size() * sizeof(double));
   clear(previous_.data(), previous_.size() * sizeof(double));
   clear(steps_.data(), steps_.size() * sizeof(std::uint64_t));
+  clear(angles_.data(), angles_.size() * sizeof(double), 0xff);  // NaN
 }
 
 std::vector<unsigned> DeviceState::places(ColumnList columns) const {
@@ -179,17 +189,23 @@ std::vector<unsigned> DeviceState::places(ColumnList columns) const {
   return places;
 }
 
+DeviceState::Read DeviceState::at_rest(std::size_t count) const {
+  const std::size_t outputs = count * static_cast<std::size_t>(memory_.outputs);
+  return {{},
+          std::vector<float>(count * static_cast<std::size_t>(memory_.states)),
+          std::vector<double>(outputs),
+          std::vector<double>(outputs),
+          std::vector<std::uint64_t>(count),
+          std::vector<double>(count, std::numeric_limits<double>::quiet_NaN())};
+}
+
 void DeviceState::save(ColumnList columns, std::span<std::byte> out, cudaStream_t stream) const {
   const std::vector<unsigned> listed = places(columns);
   const OnDevice on(device_);
   const auto states = static_cast<std::size_t>(memory_.states),
              outputs = static_cast<std::size_t>(memory_.outputs);
   Records records(memory_, listed.size());
-  Read part{{},
-            std::vector<float>(records.room() * states),
-            std::vector<double>(records.room() * outputs),
-            std::vector<double>(records.room() * outputs),
-            std::vector<std::uint64_t>(records.room())};
+  Read part = at_rest(records.room());
   std::byte* next = out.data() + saved_head_size;
   const auto put = [&](const auto* from, std::size_t count) {
     std::memcpy(next, from, count * sizeof *from);
@@ -205,6 +221,9 @@ void DeviceState::save(ColumnList columns, std::span<std::byte> out, cudaStream_
       put(part.recurrent.data() + k * states, states);
       put(part.closure.data() + k * outputs, outputs);
       put(part.previous.data() + k * outputs, outputs);
+      if (std::isnan(part.angles[k]))
+        part.angles[k] = std::numeric_limits<double>::quiet_NaN();  // NaN has many bytes
+      if (memory_.angles) put(&part.angles[k], 1);
     }
   }
   write_saved_head(*model_, listed.size(), out);
@@ -215,15 +234,17 @@ DeviceState::Read DeviceState::read(std::span<const std::byte> saved, ColumnList
   const auto states = static_cast<std::size_t>(memory_.states),
              outputs = static_cast<std::size_t>(memory_.outputs);
   const std::size_t count = to.size(), size = saved_record_size(*model_);
-  Read read{places(to), std::vector<float>(count * states), std::vector<double>(count * outputs),
-            std::vector<double>(count * outputs), std::vector<std::uint64_t>(count)};
+  Read read = at_rest(count);
+  read.columns = places(to);
   for (std::size_t k = 0; k < count; ++k) {
     if (from[k] >= records.columns)
       throw UsageError("column {} is beyond the {} of the saved state", from[k], records.columns);
     const auto record = records.bytes.subspan(from[k] * size, size);
     const auto recurrent = record.subspan(sizeof(std::uint64_t), states * sizeof(float));
-    const auto closures = record.subspan(sizeof(std::uint64_t) + recurrent.size());
-    if (!all_finite<float>(recurrent) || !all_finite<double>(closures))
+    const auto closures =
+        record.subspan(sizeof(std::uint64_t) + recurrent.size(), 2 * outputs * sizeof(double));
+    if (memory_.angles) std::memcpy(&read.angles[k], closures.data() + closures.size(), sizeof(double));
+    if (!all_finite<float>(recurrent) || !all_finite<double>(closures) || std::isinf(read.angles[k]))
       throw NotFinite(
           "column {} of the saved state has a number that is not finite: it was saved after a blow-up",
           from[k]);
@@ -248,12 +269,9 @@ void DeviceState::write(const Read& read, cudaStream_t stream) {
 }
 
 void DeviceState::reset(ColumnList columns, cudaStream_t stream) {
-  const std::size_t count = columns.size();
-  write({places(columns), std::vector<float>(count * static_cast<std::size_t>(memory_.states)),
-         std::vector<double>(count * static_cast<std::size_t>(memory_.outputs)),
-         std::vector<double>(count * static_cast<std::size_t>(memory_.outputs)),
-         std::vector<std::uint64_t>(count)},
-        stream);
+  Read rest = at_rest(columns.size());
+  rest.columns = places(columns);
+  write(rest, stream);
 }
 
 void DeviceState::copy(const DeviceState& other, ColumnList from, ColumnList to, cudaStream_t stream) {

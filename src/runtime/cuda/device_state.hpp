@@ -37,6 +37,7 @@ class DeviceState {
     std::vector<float> recurrent;
     std::vector<double> closure, previous;
     std::vector<std::uint64_t> steps;
+    std::vector<double> angles;  // NaN: none
   };
   Read read(std::span<const std::byte> saved, ColumnList from, ColumnList to) const;
   void write(const Read& read, cudaStream_t stream);
@@ -50,6 +51,7 @@ class DeviceState {
 
  private:
   std::vector<unsigned> places(ColumnList columns) const;
+  Read at_rest(std::size_t count) const;
   class Records;
 
   std::shared_ptr<const RuntimeModel> model_;
@@ -57,7 +59,7 @@ class DeviceState {
   DeviceStepLaunch launch_{};
   PackedSizes network_{};
   DeviceArray<float> weights_, recurrent_;
-  DeviceArray<double> input_, output_, closure_, previous_;
+  DeviceArray<double> input_, output_, closure_, previous_, angles_;
   DeviceArray<std::uint64_t> steps_;
   DeviceArray<unsigned long long> trouble_;
   ColumnMemory memory_{};

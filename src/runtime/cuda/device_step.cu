@@ -4,6 +4,7 @@
 #include <mac/held_rk4.hpp>
 #include <mac/paper_networks.hpp>
 
+#include "coupling/fourier_angle.hpp"
 #include "network/cuda/network_step.cuh"
 #include "network/kinds/gru/cuda/step.cuh"
 #include "network/kinds/mamba/cuda/step.cuh"
@@ -13,20 +14,34 @@ namespace mac::cuda {
 
 namespace {
 
-/// Places in shared memory: a step's, and for each column whether it takes part and whether its input was refused. Of the
-/// columns' memory there is room for that of one block of the network, or of all.
+/// Places in shared memory: a step's; the closures, and the inputs in physical units, which are one after the other in one
+/// room; for each column its angle, whether it takes part and whether its input was refused. Of the columns' memory there is
+/// room for that of one block of the network, or of all.
 struct Layout {
   SharedLayout shared;
   StepRooms step;
+  int fields, angle;    // double
   int active, refused;  // int
 
   template <class Net>
   __host__ __device__ Layout(const Net& net, int group, bool shared_weights, bool all_blocks)
       : step(shared, net, group, shared_weights, Net::Layer::work_rows(net),
              all_blocks ? net.state() : net.block_state()) {
+    fields = shared.take(2 * group * (net.d_in > net.d_out ? net.d_in : net.d_out));
+    angle = shared.take(2 * group);
     active = shared.take(group), refused = shared.take(group);
   }
 };
+
+/// Component i of a row that begins with modes theta_k = phi_k + i psi_k, turned: theta_k e^{ika}.
+__device__ double turned(int i, int modes, double angle, const double* row) {
+  if (i >= 2 * modes) return row[i];
+  const int k = i < modes ? i : i - modes;
+  double sine, cosine;
+  sincos((k + 1) * angle, &sine, &cosine);
+  const double phi = row[k], psi = row[modes + k];
+  return i < modes ? phi * cosine - psi * sine : phi * sine + psi * cosine;
+}
 
 __device__ void copy_quads(float* to, const float* from, int quads) {
 #pragma unroll 4
@@ -93,7 +108,9 @@ __global__ void __launch_bounds__(Use::threads) step_kernel(const DeviceStep ste
   const float* const w = Use::shared_weights ? shared + at.step.weights : step.weights;
   int* const active = reinterpret_cast<int*>(shared + at.active);
   int* const refused = reinterpret_cast<int*>(shared + at.refused);
-  const int d = net.d_in, of_block = net.block_state() * group, of_tile = net.state() * group;
+  double* const fields = reinterpret_cast<double*>(shared + at.fields);
+  double* const angle = reinterpret_cast<double*>(shared + at.angle);
+  const int d = net.d_in, c = net.d_out, of_block = net.block_state() * group, of_tile = net.state() * group;
   const auto tell = [&](bool in_closure, int component, int column) {
     atomicMin(memory.trouble, Trouble::of(in_closure, component, column));
   };
@@ -113,32 +130,45 @@ __global__ void __launch_bounds__(Use::threads) step_kernel(const DeviceStep ste
                                       memory.recurrent + static_cast<std::size_t>(tile) * memory.tile_size(),
                                       active, refused};
     if constexpr (Use::all_blocks) recurrent.fetch(0, of_tile);
-    for (int i = threadIdx.x; i < d * group; i += threads) {
-      const int g = i % group, k = i / group;
-      float x = 0;
-      if (active[g]) {
-        x = static_cast<float>(step.input.to_network(k, step.y.get(k, first + g)));
-        if (!isfinite(x)) {
-          tell(false, k, first + g);
-          atomicExch(&refused[g], 1);
+    const auto refuse = [&](int k, int g) {
+      tell(false, k, first + g);
+      atomicExch(&refused[g], 1);
+    };
+    /// x = to_network(value(k, g)) of the columns that take part
+    const auto normalise = [&](auto value) {
+      for (int i = threadIdx.x; i < d * group; i += threads) {
+        const int g = i % group, k = i / group;
+        float x = 0;
+        if (active[g]) {
+          x = static_cast<float>(step.input.to_network(k, value(k, g)));
+          if (!isfinite(x)) refuse(k, g);
         }
+        shared[at.step.x + i] = x;
       }
-      shared[at.step.x + i] = x;
+      __syncthreads();
+    };
+    if (step.modes == 0) {
+      normalise([&](int k, int g) { return step.y.get(k, first + g); });
+    } else {
+      for (int i = threadIdx.x; i < d * group; i += threads) {
+        const int g = i % group, k = i / group;
+        fields[g * d + k] = active[g] ? step.y.get(k, first + g) : 0;
+      }
+      __syncthreads();
+      for (int g = threadIdx.x; g < group; g += threads) {
+        const double kept = active[g] ? memory.angles[first + g] : 0;
+        angle[g] = isnan(kept) ? fourier_angle(step.modes, fields + g * d) : kept;
+      }
+      __syncthreads();
+      // Where one mode is not finite all of its column are not; the one that is to blame is told.
+      normalise([&](int k, int g) {
+        const double own = fields[g * d + k];
+        return isfinite(own) && isnan(angle[g]) ? 0.0 : turned(k, step.modes, -angle[g], fields + g * d);
+      });
     }
-    __syncthreads();
     const auto finish = [&](int o, int g, const Tile<width>& out) {
-      for (int i = 0; i < width; ++i) {
-        const int column = first + g + i;
-        if (!active[g + i]) continue;
-        const double value =
-            refused[g + i] ? NAN : step.output.to_physical(o, static_cast<double>(out.at[i]));
-        const double given = step.closure.put(o, column, value);
-        if (refused[g + i]) continue;
-        const std::size_t place = static_cast<std::size_t>(o) * memory.columns + column;
-        memory.previous[place] = memory.closure[place];
-        memory.closure[place] = value;
-        if (!isfinite(given)) tell(true, o, column);
-      }
+      for (int i = 0; i < width; ++i)
+        fields[(g + i) * c + o] = step.output.to_physical(o, static_cast<double>(out.at[i]));
     };
     if constexpr (Use::all_blocks) {
       step_forward<width>(shared, at.step, w, net, group, NoTape(), finish,
@@ -148,8 +178,25 @@ __global__ void __launch_bounds__(Use::threads) step_kernel(const DeviceStep ste
       step_forward<width>(shared, at.step, w, net, group, NoTape(), finish,
                           PassingStates<group>{recurrent, of_block});
     }
+    for (int i = threadIdx.x; i < c * group; i += threads) {
+      const int g = i % group, o = i / group, column = first + g;
+      if (!active[g]) continue;
+      if (refused[g]) {
+        step.closure.put(o, column, NAN);
+        continue;
+      }
+      const double value =
+          step.modes == 0 ? fields[g * c + o] : turned(o, step.modes, angle[g], fields + g * c);
+      const std::size_t place = static_cast<std::size_t>(o) * memory.columns + column;
+      memory.previous[place] = memory.closure[place];
+      memory.closure[place] = value;
+      if (!isfinite(step.closure.put(o, column, value))) tell(true, o, column);
+    }
     for (int g = threadIdx.x; g < group; g += threads)
-      if (recurrent.steps(g)) ++memory.steps[first + g];
+      if (recurrent.steps(g)) {
+        ++memory.steps[first + g];
+        if (step.modes > 0) memory.angles[first + g] = angle[g];
+      }
     __syncthreads();
   }
 }
@@ -185,7 +232,10 @@ __global__ void exchange_kernel(Exchange way, const ColumnMemory memory, const u
       exchange(records.closure[row * memory.outputs + o], memory.closure[at]);
       exchange(records.previous[row * memory.outputs + o], memory.previous[at]);
     }
-    if (threadIdx.x == 0) exchange(records.steps[row], memory.steps[column]);
+    if (threadIdx.x == 0) {
+      exchange(records.steps[row], memory.steps[column]);
+      if (records.angles) exchange(records.angles[row], memory.angles[column]);
+    }
   }
 }
 

@@ -60,6 +60,7 @@ struct ColumnMemory {
   float* recurrent;
   double *closure, *previous;  // (outputs, columns): the last two predictions
   std::uint64_t* steps;        // (columns)
+  double* angles;              // (columns), NaN before the first step: of closures in a frame, else null
   unsigned long long* trouble;
 
   MAC_HOST_DEVICE std::size_t tiles() const {
@@ -79,6 +80,7 @@ struct ColumnMemory {
 
 struct DeviceStep {
   PackedSizes network;
+  int modes;  // that the inputs and the closure begin with, in a frame (coupling/fourier_frame.hpp); 0: no frame
   ColumnMemory memory;
   const float* weights;          // packed, whole quads
   NormaliserView input, output;  // in device memory
@@ -107,6 +109,7 @@ struct ColumnRecords {
   float* recurrent;            // (count, states)
   double *closure, *previous;  // (count, outputs)
   std::uint64_t* steps;        // (count)
+  double* angles;              // (count), or null
 };
 enum class Exchange { save, restore };
 /// Column columns[k] of the memory to or from record k.
