@@ -21,11 +21,12 @@ void require(bool fine, const char* sentence) {
 }
 void require(cudaError_t status) { require(status == cudaSuccess, cudaGetErrorString(status)); }
 
-/// Microseconds of one of the `steps` that a call takes: the median of some rounds of `repeats` calls after a first one.
+/// Microseconds of one of the `steps` that a call takes: the median of some rounds of `repeats` calls after
+/// a first one; where there is one round it is the first.
 template <class Call>
 double microseconds(int repeats, int steps, cudaStream_t stream, int count, const Call& call) {
   std::vector<double> rounds;
-  for (int round = -1; round < count; ++round) {
+  for (int round = count > 1 ? -1 : 0; round < count; ++round) {
     const auto begin = Clock::now();
     for (int i = 0; i < repeats; ++i) call();
     require(cudaStreamSynchronize(stream));

@@ -138,8 +138,8 @@ TEST_F(CudaHost, TakesTheStepsOfTheCpuForTheModelsOfTheZoo) {
           of_device = larger(of_device, in_scales(opened, device_step(device, at, opened.outputs), expected));
         }
         // Both round to 6e-8 in every sum, in orders of their own; what that comes to in a network, the CPU's distance from
-        // its own float64 says. Extremes of two such sets of numbers differ by some tens of per cent.
-        EXPECT_LT(of_device, 3 * of_host) << system << " " << kind << " " << columns << " columns";
+        // its own float64 says. The device's exponentials are off by two units in the last place instead of a half.
+        EXPECT_LT(of_device, 8 * of_host) << system << " " << kind << " " << columns << " columns";
         EXPECT_LT(of_device, 1e-4);
         std::printf("%-10s %s %4zu columns: %.1e, the CPU %.1e\n", system.c_str(), kind.c_str(), columns,
                     of_device, of_host);
@@ -213,25 +213,27 @@ TEST_F(CudaHost, ColumnsComeAndGo) {
 }
 
 TEST_F(CudaHost, AColumnTakesTheSameBytesAloneAndAmongOthers) {
-  for (const LayerKind kind : {LayerKind::mamba, LayerKind::gru}) {
-    Opened opened(zoo + "kdv-" + (kind == LayerKind::gru ? "gru" : "mac") + ".safetensors");
-    constexpr std::size_t many = 5000, chosen = 4321;  // tiles of 12, of 4 and of 1
-    const Numbers y = opened.wandering(5, many);
+  for (const std::string name : {"burgers-mac", "burgers-mac-framed", "kdv-mac", "lorenz96-mac",
+                                 "power_grid-mac", "burgers-gru", "lorenz96-gru"}) {
+    Opened opened(zoo + name + ".safetensors");
+    constexpr std::size_t many = 20000, chosen = 4321;
+    const Numbers y = opened.wandering(3, many);
     mac_device_state* const all = opened.device(many);
-    mac_device_state* const some = opened.device(800);
-    mac_device_state* const one = opened.device(1);
-    for (std::size_t n = 0; n < 5; ++n) {
+    std::vector<mac_device_state*> others;  // whose kernels differ
+    for (const std::size_t columns : {1, 500, 1400, 2000}) others.push_back(opened.device(columns));
+    for (std::size_t n = 0; n < 3; ++n) {
       const Numbers at = part(y, n, many * opened.inputs);
-      const auto from = at.begin() + chosen * static_cast<std::ptrdiff_t>(opened.inputs);
-      const Numbers alone(from, from + static_cast<std::ptrdiff_t>(opened.inputs));
-      Numbers first(at.begin(), at.begin() + 800 * static_cast<std::ptrdiff_t>(opened.inputs));
-      std::copy(alone.begin(), alone.end(), first.begin());
       device_step(all, at, opened.outputs);
-      device_step(some, first, opened.outputs);
-      device_step(one, alone, opened.outputs);
+      for (mac_device_state* const state : others) {
+        Numbers some(at.begin(), at.begin() + static_cast<std::ptrdiff_t>(mac_device_state_columns(state) *
+                                                                          opened.inputs));
+        std::copy_n(at.data() + chosen * opened.inputs, opened.inputs, some.data());
+        device_step(state, some, opened.outputs);
+      }
     }
-    EXPECT_EQ(saved(one), saved(all, {chosen})) << to_string(kind);
-    EXPECT_EQ(saved(one), saved(some, {0})) << to_string(kind);
+    for (mac_device_state* const state : others)
+      EXPECT_EQ(saved(state, {0}), saved(all, {chosen}))
+          << name << " among " << mac_device_state_columns(state);
   }
 }
 

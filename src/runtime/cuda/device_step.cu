@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <mac/held_rk4.hpp>
 #include <mac/paper_networks.hpp>
+#include <string_view>
 
 #include "coupling/fourier_angle.hpp"
 #include "network/cuda/network_step.cuh"
@@ -244,39 +245,60 @@ struct StepVariant {
   bool (*suits)(const PackedSizes&);
   std::size_t (*bytes)(const PackedSizes&);
   int group, threads;
-  bool shared_weights;
 };
 
 template <class Net, class Use>
 constexpr StepVariant variant() {
-  return {step_kernel<Net, Use>,
-          Net::suits,
+  return {step_kernel<Net, Use>, Net::suits,
           [](const PackedSizes& sizes) {
             const Layout layout(Net(sizes), Use::group, Use::shared_weights, Use::all_blocks);
             return layout.shared.used * sizeof(float);
           },
-          Use::group,
-          Use::threads,
-          Use::shared_weights};
+          Use::group, Use::threads};
 }
-using Mamba = PackedLayout<mamba::StepLayer, AnyPackedSizes>;
-using Gru = PackedLayout<gru::StepLayer, AnyPackedSizes>;
-constexpr NetworkShape burgers_shape = find_paper_network("burgers", LayerKind::mamba)->shape;
-using Burgers = PackedLayout<mamba::StepLayer,
-                             FixedPackedSizes<burgers_shape.d_in, burgers_shape.d_out, burgers_shape.d_model,
-                                              burgers_shape.n_blocks, burgers_shape.d_state>>;
-using Many = Use<12, true, true, 512>;
-using Some = Use<4, true, true, 512>;
-using One = Use<1, true, true, 256>;
-using SomeOfLarge = Use<4, false, true, 512>;
-using OneOfLarge = Use<1, false, true, 256>;
 
-/// From large groups to small ones; the first of several with equal groups is taken.
-const StepVariant variants[] = {
-    variant<Burgers, Many>(),    variant<Mamba, Many>(),       variant<Gru, Many>(),
-    variant<Mamba, Some>(),      variant<Gru, Some>(),         variant<Burgers, One>(),
-    variant<Mamba, One>(),       variant<Gru, One>(),          variant<Mamba, SomeOfLarge>(),
-    variant<Gru, SomeOfLarge>(), variant<Mamba, OneOfLarge>(), variant<Gru, OneOfLarge>()};
+/// What a launch is good for, from few columns to many; docs/device.md has the times. Weights that are not brought into
+/// shared memory come through the cache; several blocks then share a multiprocessor, and each works while others wait.
+using One = Use<1, true, true, 512>;
+using OneOfLarge = Use<1, false, true, 256>;
+using Some = Use<4, true, true, 512>;
+using More = Use<12, true, true, 512>;
+using ManySmall = Use<4, false, false, 256>;
+using Many = Use<12, false, false, 256>;
+
+template <class Layer>
+using Any = PackedLayout<Layer, AnyPackedSizes>;
+/// The paper's Mamba of a system.
+constexpr NetworkShape shape_of(std::string_view system) {
+  return find_paper_network(system, LayerKind::mamba)->shape;
+}
+constexpr NetworkShape burgers = shape_of("burgers"), kdv = shape_of("kdv"), lorenz96 = shape_of("lorenz96");
+template <const NetworkShape& S>
+using Fixed =
+    PackedLayout<mamba::StepLayer, FixedPackedSizes<S.d_in, S.d_out, S.d_model, S.n_blocks, S.d_state>>;
+using Mamba = Any<mamba::StepLayer>;
+using Gru = Any<gru::StepLayer>;
+
+/// The first that takes all columns at once is chosen, else the one that has most of them at once. So those for few columns
+/// stand first, and those of fixed sizes before those of any.
+const StepVariant variants[] = {variant<Fixed<burgers>, One>(),
+                                variant<Fixed<kdv>, One>(),
+                                variant<Mamba, One>(),
+                                variant<Gru, One>(),
+                                variant<Mamba, OneOfLarge>(),
+                                variant<Gru, OneOfLarge>(),
+                                variant<Mamba, Some>(),
+                                variant<Gru, Some>(),
+                                variant<Fixed<burgers>, More>(),
+                                variant<Mamba, More>(),
+                                variant<Gru, More>(),
+                                variant<Fixed<lorenz96>, ManySmall>(),
+                                variant<Mamba, ManySmall>(),
+                                variant<Gru, ManySmall>(),
+                                variant<Fixed<burgers>, Many>(),
+                                variant<Fixed<kdv>, Many>(),
+                                variant<Mamba, Many>(),
+                                variant<Gru, Many>()};
 
 constexpr int threads_of_columns = 128;
 
@@ -290,27 +312,29 @@ cudaError_t load_kernel(const void* kernel) {
 
 cudaError_t prepare_step(const PackedSizes& network, int columns, const SharedMemory& shared, int processors,
                          std::optional<DeviceStepLaunch>& launch) {
-  const StepVariant* chosen = nullptr;
+  int most = 0;  // columns that a multiprocessor works on at once
   for (const StepVariant& variant : variants) {
-    if (!variant.suits(network) || variant.bytes(network) > shared.per_block) continue;
-    if (chosen && chosen->shared_weights && !variant.shared_weights) break;
-    chosen = &variant;
-    if (columns > (variant.group - 1) * processors) break;  // leaves no multiprocessor without a tile
+    if (!variant.suits(network)) continue;
+    const std::size_t bytes = variant.bytes(network);
+    if (bytes > shared.per_block) continue;
+    int blocks = 0;  // that share a multiprocessor
+    cudaError_t status = cudaFuncSetAttribute(variant.kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
+                                              static_cast<int>(bytes));
+    if (status == cudaSuccess)
+      status = cudaOccupancyMaxActiveBlocksPerMultiprocessor(&blocks, variant.kernel, variant.threads, bytes);
+    if (status != cudaSuccess) return status;
+    const int tiles = (columns + variant.group - 1) / variant.group;
+    const bool all_at_once = tiles <= (variant.group == 1 ? 1 : blocks) * processors;
+    if (!all_at_once && variant.group * blocks <= most) continue;
+    most = variant.group * blocks;
+    launch = {static_cast<int>(&variant - variants), variant.group, std::min(tiles, blocks * processors),
+              bytes};
+    if (all_at_once) break;
   }
-  if (!chosen) return cudaSuccess;
-  const std::size_t bytes = chosen->bytes(network);
-  const int tiles = (columns + chosen->group - 1) / chosen->group;
-  int blocks = 0;  // that share a multiprocessor
-  cudaError_t status = cudaFuncSetAttribute(chosen->kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
-                                            static_cast<int>(bytes));
-  if (status == cudaSuccess)
-    status = cudaOccupancyMaxActiveBlocksPerMultiprocessor(&blocks, chosen->kernel, chosen->threads, bytes);
   for (const void* kernel :
        {reinterpret_cast<const void*>(closure_at_kernel), reinterpret_cast<const void*>(exchange_kernel)})
-    if (status == cudaSuccess) status = load_kernel(kernel);
-  launch = {static_cast<int>(chosen - variants), chosen->group,
-            std::min(tiles, std::max(1, blocks) * processors), bytes};
-  return status;
+    if (const cudaError_t status = load_kernel(kernel); status != cudaSuccess) return status;
+  return cudaSuccess;
 }
 
 cudaError_t launch_step(const DeviceStep& step, const DeviceStepLaunch& launch, cudaStream_t stream) {
