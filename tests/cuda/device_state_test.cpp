@@ -368,25 +368,33 @@ TEST_F(CudaHost, ColumnsBehindTheMaskRest) {
 TEST_F(CudaHost, AColumnWhoseInputIsNotFiniteRestsAndTheCheckNamesIt) {
   constexpr double nan = std::numeric_limits<double>::quiet_NaN(),
                    infinity = std::numeric_limits<double>::infinity();
-  for (const auto& [framed, bad] :
-       {std::pair{false, nan}, {false, infinity}, {false, 1e300}, {true, nan}, {true, infinity}}) {
+  struct Case {
+    bool framed;
+    std::size_t steps_before;
+    double bad;
+  };
+  for (const auto& [framed, steps_before, bad] :
+       {Case{false, 0, nan}, Case{false, 2, infinity}, Case{false, 0, 1e300}, Case{true, 0, nan},
+        Case{true, 2, nan}, Case{true, 2, infinity}}) {
     constexpr std::size_t columns = 9;
     Opened opened(framed ? write_closure(folder_, framed_burgers_closure(LayerKind::mamba))
                          : closure(LayerKind::mamba));
     const std::size_t d = opened.inputs, c = opened.outputs;
     mac_device_state *const state = opened.device(columns), *const sound = opened.device(columns);
     Numbers y = opened.wandering(1, columns);
+    for (std::size_t n = 0; n < steps_before; ++n) device_step(state, y, c), device_step(sound, y, c);
+    const auto before = saved(state, {4});
     device_step(sound, y, c);
-    y[4 * d + 2] = bad;
+    y[4 * d + 5] = bad;
     const Numbers closure = device_step(state, y, c);
     for (std::size_t j = 0; j < columns; ++j) EXPECT_EQ(std::isnan(closure[j * c]), j == 4);
-    EXPECT_EQ(saved(state, {4}), saved(opened.device(1)));
+    EXPECT_EQ(saved(state, {4}), before);
     EXPECT_EQ(saved(state, {3, 5}), saved(sound, {3, 5}));
     mac_error error{};
     EXPECT_EQ(mac_device_state_check(state, nullptr, &error), MAC_NOT_FINITE);
     EXPECT_STREQ(
         error.message,
-        "the input is not finite, or too large for float32 once normalised, in column 4, component 2 (phi3): "
+        "the input is not finite, or too large for float32 once normalised, in column 4, component 5 (psi3): "
         "the column took no step");
     EXPECT_EQ(mac_device_state_check(state, nullptr, &error), MAC_OK);  // once told
   }

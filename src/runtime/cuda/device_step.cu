@@ -161,10 +161,10 @@ __global__ void __launch_bounds__(Use::threads) step_kernel(const DeviceStep ste
         angle[g] = isnan(kept) ? fourier_angle(step.modes, fields + g * d) : kept;
       }
       __syncthreads();
-      // Where one mode is not finite all of its column are not; the one that is to blame is told.
+      // A number that is not finite spoils others of its column; it is the one to be told.
       normalise([&](int k, int g) {
-        const double own = fields[g * d + k];
-        return isfinite(own) && isnan(angle[g]) ? 0.0 : turned(k, step.modes, -angle[g], fields + g * d);
+        const double value = turned(k, step.modes, -angle[g], fields + g * d);
+        return isfinite(value) || !isfinite(fields[g * d + k]) ? value : 0.0;
       });
     }
     const auto finish = [&](int o, int g, const Tile<width>& out) {
