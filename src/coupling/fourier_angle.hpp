@@ -13,8 +13,9 @@ namespace mac {
 /// It is the phase of mode 1. A mode below a millionth of the largest one has no phase worth the name; then the first
 /// mode k that has one says it up to k-th parts of a turn, and of those the later modes choose: the part in which the
 /// next of them is closest to its largest real value. What then is left open is a turn that changes nothing. A state of
-/// zeros has the angle 0; NaN: a number is not finite.
-MAC_HOST_DEVICE inline double fourier_angle(std::size_t modes, const double* y) {
+/// zeros has the angle 0; NaN: a number is not finite. y[i] is the number i of a row.
+template <class Row>
+MAC_HOST_DEVICE double fourier_angle(std::size_t modes, const Row& y) {
   constexpr double nan = NAN;
   constexpr double usable_share = 1e-6;  // of the largest amplitude
   constexpr double as_close = 1e-9;      // cosines that differ by less are those of one state, rounded

@@ -140,7 +140,6 @@ TEST_F(CudaHost, TakesTheStepsOfTheCpuForTheModelsOfTheZoo) {
         // Both round to 6e-8 in every sum, in orders of their own; what that comes to in a network, the CPU's distance from
         // its own float64 says. The device's exponentials are off by two units in the last place instead of a half.
         EXPECT_LT(of_device, 8 * of_host) << system << " " << kind << " " << columns << " columns";
-        EXPECT_LT(of_device, 1e-4);
         std::printf("%-10s %s %4zu columns: %.1e, the CPU %.1e\n", system.c_str(), kind.c_str(), columns,
                     of_device, of_host);
         mac_error error{};

@@ -130,8 +130,11 @@ DeviceState::DeviceState(std::shared_ptr<const RuntimeModel> model, std::size_t 
   closure_ = zeros<double>(columns * shape.d_out);
   previous_ = zeros<double>(columns * shape.d_out);
   steps_ = zeros<std::uint64_t>(columns);
-  if (model_->model.frame_modes() > 0)
+  if (const std::size_t modes = model_->model.frame_modes(); modes > 0) {
     angles_ = on_device(std::vector<double>(columns, std::numeric_limits<double>::quiet_NaN()));
+    chosen_ = zeros<double>(columns);
+    factors_ = zeros<double>(2 * modes * columns);
+  }
   trouble_ = on_device(std::vector<unsigned long long>{Trouble::none});
   memory_.recurrent = recurrent_.data();
   memory_.closure = closure_.data(), memory_.previous = previous_.data();
@@ -141,8 +144,8 @@ DeviceState::DeviceState(std::shared_ptr<const RuntimeModel> model, std::size_t 
 
 std::size_t DeviceState::bytes() const {
   return sizeof(float) * (weights_.size() + recurrent_.size()) +
-         sizeof(double) *
-             (input_.size() + output_.size() + closure_.size() + previous_.size() + angles_.size()) +
+         sizeof(double) * (input_.size() + output_.size() + closure_.size() + previous_.size() +
+                           angles_.size() + chosen_.size() + factors_.size()) +
          sizeof(std::uint64_t) * (steps_.size() + trouble_.size());
 }
 
@@ -151,6 +154,8 @@ void DeviceState::step(const DeviceField& y, const DeviceField& closure, cudaStr
   const DeviceStep step{
       .network = network_,
       .modes = static_cast<int>(model_->model.frame_modes()),
+      .chosen = chosen_.data(),
+      .factors = factors_.data(),
       .memory = memory_,
       .weights = weights_.data(),
       .input = Normaliser::view_of(input_.data(), static_cast<std::size_t>(network_.d_in)),

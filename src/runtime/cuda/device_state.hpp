@@ -59,7 +59,7 @@ class DeviceState {
   DeviceStepLaunch launch_{};
   PackedSizes network_{};
   DeviceArray<float> weights_, recurrent_;
-  DeviceArray<double> input_, output_, closure_, previous_, angles_;
+  DeviceArray<double> input_, output_, closure_, previous_, angles_, chosen_, factors_;
   DeviceArray<std::uint64_t> steps_;
   DeviceArray<unsigned long long> trouble_;
   ColumnMemory memory_{};

@@ -16,12 +16,12 @@ namespace mac::cuda {
 namespace {
 
 /// Places in shared memory: a step's; the closures, and the inputs in physical units, which are one after the other in one
-/// room; for each column its angle, whether it takes part and whether its input was refused. Of the columns' memory there is
+/// room; for each column whether it takes part and whether its input was refused. Of the columns' memory there is
 /// room for that of one block of the network, or of all.
 struct Layout {
   SharedLayout shared;
   StepRooms step;
-  int fields, angle;    // double
+  int fields;           // double
   int active, refused;  // int
 
   template <class Net>
@@ -29,19 +29,41 @@ struct Layout {
       : step(shared, net, group, shared_weights, Net::Layer::work_rows(net),
              all_blocks ? net.state() : net.block_state()) {
     fields = shared.take(2 * group * (net.d_in > net.d_out ? net.d_in : net.d_out));
-    angle = shared.take(2 * group);
     active = shared.take(group), refused = shared.take(group);
   }
 };
 
-/// Component i of a row that begins with modes theta_k = phi_k + i psi_k, turned: theta_k e^{ika}.
-__device__ double turned(int i, int modes, double angle, const double* row) {
+/// Component i of a column's row that begins with modes theta_k = phi_k + i psi_k: theta_k e^{ika} for the way 1, into the
+/// frame for the way -1.
+__device__ double turned(const DeviceStep& step, int i, int column, const double* row, double way) {
+  const int modes = step.modes, columns = step.memory.columns;
   if (i >= 2 * modes) return row[i];
   const int k = i < modes ? i : i - modes;
-  double sine, cosine;
-  sincos((k + 1) * angle, &sine, &cosine);
-  const double phi = row[k], psi = row[modes + k];
+  const double* const factor = step.factors + static_cast<std::size_t>(2 * k) * columns + column;
+  const double phi = row[k], psi = row[modes + k], cosine = factor[0], sine = way * factor[columns];
   return i < modes ? phi * cosine - psi * sine : phi * sine + psi * cosine;
+}
+
+/// The frame of each column's step. A kernel of its own: it would take the others' registers.
+__global__ void choose_frames_kernel(const DeviceStep step) {
+  struct Row {
+    const DeviceField& of;
+    unsigned column;
+    __device__ double operator[](std::size_t i) const { return of.get(i, column); }
+  };
+  const ColumnMemory& memory = step.memory;
+  for (int column = blockIdx.x * blockDim.x + threadIdx.x; column < memory.columns;
+       column += gridDim.x * blockDim.x) {
+    if (step.mask && !step.mask[column]) continue;
+    const double kept = memory.angles[column];
+    const double angle =
+        isnan(kept) ? fourier_angle(step.modes, Row{step.y, static_cast<unsigned>(column)}) : kept;
+    step.chosen[column] = angle;
+    for (int k = 0; k < step.modes; ++k) {
+      double* const factor = step.factors + static_cast<std::size_t>(2 * k) * memory.columns + column;
+      sincos((k + 1) * angle, factor + memory.columns, factor);
+    }
+  }
 }
 
 __device__ void copy_quads(float* to, const float* from, int quads) {
@@ -98,7 +120,7 @@ struct Use {
 };
 
 template <class Net, class Use>
-__global__ void __launch_bounds__(Use::threads) step_kernel(const DeviceStep step) {
+__global__ void __launch_bounds__(Use::threads, 1024 / Use::threads) step_kernel(const DeviceStep step) {
   extern __shared__ float4 shared_quads[];
   float* const shared = reinterpret_cast<float*>(shared_quads);
   constexpr int group = Use::group, threads = Use::threads, width = TileMemory<group>::width;
@@ -110,7 +132,6 @@ __global__ void __launch_bounds__(Use::threads) step_kernel(const DeviceStep ste
   int* const active = reinterpret_cast<int*>(shared + at.active);
   int* const refused = reinterpret_cast<int*>(shared + at.refused);
   double* const fields = reinterpret_cast<double*>(shared + at.fields);
-  double* const angle = reinterpret_cast<double*>(shared + at.angle);
   const int d = net.d_in, c = net.d_out, of_block = net.block_state() * group, of_tile = net.state() * group;
   const auto tell = [&](bool in_closure, int component, int column) {
     atomicMin(memory.trouble, Trouble::of(in_closure, component, column));
@@ -156,14 +177,9 @@ __global__ void __launch_bounds__(Use::threads) step_kernel(const DeviceStep ste
         fields[g * d + k] = active[g] ? step.y.get(k, first + g) : 0;
       }
       __syncthreads();
-      for (int g = threadIdx.x; g < group; g += threads) {
-        const double kept = active[g] ? memory.angles[first + g] : 0;
-        angle[g] = isnan(kept) ? fourier_angle(step.modes, fields + g * d) : kept;
-      }
-      __syncthreads();
       // A number that is not finite spoils others of its column; it is the one to be told.
       normalise([&](int k, int g) {
-        const double value = turned(k, step.modes, -angle[g], fields + g * d);
+        const double value = turned(step, k, first + g, fields + g * d, -1);
         return isfinite(value) || !isfinite(fields[g * d + k]) ? value : 0.0;
       });
     }
@@ -186,8 +202,7 @@ __global__ void __launch_bounds__(Use::threads) step_kernel(const DeviceStep ste
         step.closure.put(o, column, NAN);
         continue;
       }
-      const double value =
-          step.modes == 0 ? fields[g * c + o] : turned(o, step.modes, angle[g], fields + g * c);
+      const double value = step.modes == 0 ? fields[g * c + o] : turned(step, o, column, fields + g * c, 1);
       const std::size_t place = static_cast<std::size_t>(o) * memory.columns + column;
       memory.previous[place] = memory.closure[place];
       memory.closure[place] = value;
@@ -196,7 +211,7 @@ __global__ void __launch_bounds__(Use::threads) step_kernel(const DeviceStep ste
     for (int g = threadIdx.x; g < group; g += threads)
       if (recurrent.steps(g)) {
         ++memory.steps[first + g];
-        if (step.modes > 0) memory.angles[first + g] = angle[g];
+        if (step.modes > 0) memory.angles[first + g] = step.chosen[first + g];
       }
     __syncthreads();
   }
@@ -301,6 +316,9 @@ const StepVariant variants[] = {variant<Fixed<burgers>, One>(),
                                 variant<Gru, Many>()};
 
 constexpr int threads_of_columns = 128;
+int blocks_of(const ColumnMemory& memory) {
+  return std::min((memory.columns + threads_of_columns - 1) / threads_of_columns, 4096);
+}
 
 /// Brings it to the device, where CUDA would wait until it is first launched.
 cudaError_t load_kernel(const void* kernel) {
@@ -339,14 +357,14 @@ cudaError_t prepare_step(const PackedSizes& network, int columns, const SharedMe
 
 cudaError_t launch_step(const DeviceStep& step, const DeviceStepLaunch& launch, cudaStream_t stream) {
   const StepVariant& variant = variants[launch.variant];
+  if (step.modes > 0) choose_frames_kernel<<<blocks_of(step.memory), threads_of_columns, 0, stream>>>(step);
   variant.kernel<<<launch.blocks, variant.threads, launch.bytes, stream>>>(step);
   return cudaGetLastError();
 }
 
 cudaError_t launch_closure_at(const ColumnMemory& memory, HeldClosure held, double fraction,
                               const DeviceField& out, cudaStream_t stream) {
-  const int blocks = std::min((memory.columns + threads_of_columns - 1) / threads_of_columns, 4096);
-  closure_at_kernel<<<blocks, threads_of_columns, 0, stream>>>(memory, held, fraction, out);
+  closure_at_kernel<<<blocks_of(memory), threads_of_columns, 0, stream>>>(memory, held, fraction, out);
   return cudaGetLastError();
 }
 

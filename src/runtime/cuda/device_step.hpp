@@ -81,6 +81,8 @@ struct ColumnMemory {
 struct DeviceStep {
   PackedSizes network;
   int modes;  // that the inputs and the closure begin with, in a frame (coupling/fourier_frame.hpp); 0: no frame
+  double* chosen;   // (columns): the angle of this step, kept before or that of y
+  double* factors;  // (modes, 2, columns): cosine and sine of k times it
   ColumnMemory memory;
   const float* weights;          // packed, whole quads
   NormaliserView input, output;  // in device memory
