@@ -5,13 +5,13 @@
  *   mac_device_state_create(model, columns, &state, &error);
  *   mac_step_device(state, y, closure, stream, &error);             y and closure lie in device memory
  *
- * A step is one kernel. It is queued on the stream and does not wait, allocates nothing, and may be captured into a CUDA
+ * A step is one kernel, or two of a closure in a frame. It is queued on the stream and does not wait, allocates nothing, and may be captured into a CUDA
  * graph; a replay takes the next step. Its numbers are those of the CPU runtime to the rounding of float32. The memory of
  * the columns stays on the device between steps.
  *
  * `stream` is a cudaStream_t; null: the default stream. The header needs nothing of CUDA. Calls that say so wait for
  * the stream. A state lives on the device that was current when it was created, and is used by one thread at a time, on
- * one stream at a time, as everything else in that stream.
+ * one stream at a time.
  *
  * libmac_runtime_cuda holds the CPU runtime as well: a host links it alone. Models are those of mac/mac.h, of the
  * kinds mamba and gru, opened in MAC_FLOAT32; ensembles and stochastic closures are refused.
