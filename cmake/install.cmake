@@ -1,5 +1,5 @@
 # cmake --install: the program, both libraries and their headers, a CMake package (mac::runtime, mac::runtime_static,
-# mac::fortran, mac::mac) and pkg-config files (mac-runtime, mac-fortran, mac). Each of the three has an export of its own, so
+# mac::runtime_cuda, mac::fortran, mac::fortran_cuda, mac::mac) and pkg-config files (mac-runtime, mac-runtime-cuda, mac-fortran, mac). Each has an export of its own, so
 # that a distribution may pack them apart.
 include(GNUInstallDirs)
 include(CMakePackageConfigHelpers)
@@ -13,6 +13,14 @@ if(MAC_HAS_FORTRAN)  # .mod files are of one compiler; the sources are for the o
   install(EXPORT mac-fortran NAMESPACE mac:: DESTINATION ${package_folder})
   install(FILES ${fortran_modules}/mac.mod ${fortran_modules}/mac_c.mod DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/mac/fortran)
   install(DIRECTORY bindings/fortran/ DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/mac/fortran)
+endif()
+if(MAC_HAS_CUDA)
+  install(TARGETS mac_runtime_cuda EXPORT mac-cuda)
+  if(MAC_HAS_FORTRAN)
+    install(TARGETS mac_fortran_cuda EXPORT mac-cuda)
+    install(DIRECTORY ${fortran_cuda_modules}/ DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/mac/fortran_cuda FILES_MATCHING PATTERN "*.mod")
+  endif()
+  install(EXPORT mac-cuda NAMESPACE mac:: DESTINATION ${package_folder})
 endif()
 install(DIRECTORY include/mac DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})
 install(DIRECTORY zoo experiments DESTINATION ${CMAKE_INSTALL_DATADIR}/mac)  # experiments name models of the zoo beside them
@@ -37,6 +45,9 @@ file(RELATIVE_PATH prefix_from_pc /prefix/${pkgconfig_folder} /prefix)
 set(pkgconfig_names mac-runtime mac)
 if(MAC_HAS_FORTRAN)
   list(APPEND pkgconfig_names mac-fortran)
+endif()
+if(MAC_HAS_CUDA)
+  list(APPEND pkgconfig_names mac-runtime-cuda)
 endif()
 foreach(name ${pkgconfig_names})
   configure_file(cmake/${name}.pc.in ${PROJECT_BINARY_DIR}/${name}.pc @ONLY)

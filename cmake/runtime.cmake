@@ -13,7 +13,7 @@ set(runtime_sources
   src/network/cpu/step.cpp src/network/cpu/step_kernels.cpp
   src/network/derivative/program.cpp src/network/derivative/kernels.cpp src/network/derivative/step_derivative.cpp
   src/base/hold.cpp
-  src/runtime/c_api.cpp src/runtime/c_columns.cpp src/runtime/c_coupler.cpp src/runtime/coupler.cpp src/runtime/c_derivatives.cpp src/runtime/guard.cpp src/runtime/runtime_model.cpp src/runtime/runtime_state.cpp src/runtime/runtime_tape.cpp)
+  src/runtime/c_api.cpp src/runtime/c_columns.cpp src/runtime/c_coupler.cpp src/runtime/coupler.cpp src/runtime/c_derivatives.cpp src/runtime/guard.cpp src/runtime/runtime_model.cpp src/runtime/runtime_state.cpp src/runtime/runtime_tape.cpp src/runtime/saved_columns.cpp)
 list(TRANSFORM runtime_sources PREPEND ${PROJECT_SOURCE_DIR}/)
 # Of each kind of layer what it says about itself, and its steps.
 file(GLOB kinds CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/src/network/kinds/*/layer.cpp

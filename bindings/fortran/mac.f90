@@ -20,7 +20,8 @@ module mac
   public :: mac_version
 
   integer, parameter, public :: mac_ok = 0, mac_invalid_argument = 1, mac_bad_model = 2, mac_bad_state = 3, &
-                                mac_not_finite = 4, mac_out_of_memory = 5, mac_internal_error = 6
+                                mac_not_finite = 4, mac_out_of_memory = 5, mac_internal_error = 6, &
+                                mac_device_error = 7
   integer, parameter, public :: mac_float32 = 0, mac_float64 = 1, mac_precision_of_file = 2
   integer, parameter, public :: mac_hold_zero = 0, mac_hold_linear = 1, mac_hold_stage = 2
   integer, parameter, public :: mac_target_instant = 0, mac_target_mean = 1
@@ -39,6 +40,7 @@ module mac
     procedure :: open => model_open
     procedure :: close => model_close
     procedure :: is_open => model_is_open
+    procedure :: pointer => model_pointer
     procedure :: inputs => model_inputs
     procedure :: noise => model_noise
     procedure :: outputs => model_outputs
@@ -157,5 +159,6 @@ contains
   include "mac_hosts.inc"
   include "mac_derivatives.inc"
   include "mac_helpers.inc"
+  include "mac_conclude.inc"
 
 end module mac

@@ -38,7 +38,8 @@ typedef enum mac_status {
   MAC_BAD_STATE = 3,        /* a saved state that is damaged, or belongs to another model or batch */
   MAC_NOT_FINITE = 4,       /* NaN, infinity or overflow; the message names column and component */
   MAC_OUT_OF_MEMORY = 5,
-  MAC_INTERNAL_ERROR = 6
+  MAC_INTERNAL_ERROR = 6,
+  MAC_DEVICE_ERROR = 7 /* no CUDA device can be used, or it failed: mac/mac_cuda.h */
 } mac_status;
 
 typedef struct mac_error {

@@ -12,6 +12,8 @@
 #include <cstddef>
 #include <vector>
 
+#include "coupling/fourier_angle.hpp"
+
 namespace mac {
 
 /// cos ka, sin ka for k = 1..M.
@@ -33,14 +35,6 @@ inline void turn_modes_back(std::size_t modes, const double* factors, double* ro
     row[modes + k] = psi * cosine - phi * sine;
   }
 }
-
-/// How far a state is turned: fourier_angle(turn(y, a)) = fourier_angle(y) + a, up to whole turns.
-///
-/// It is the phase of mode 1. A mode below a millionth of the largest one has no phase worth the name; then the first
-/// mode k that has one says it up to k-th parts of a turn, and of those the later modes choose: the part in which the
-/// next of them is closest to its largest real value. What then is left open is a turn that changes nothing. A state of
-/// zeros has the angle 0; NaN: a number is not finite.
-double fourier_angle(std::size_t modes, const double* y);
 
 /// Rows (count, stride) of a trajectory, of which the modes are the first numbers, in the frame of the row y. Closures
 /// take the y of their states.

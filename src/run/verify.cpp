@@ -12,7 +12,7 @@
 #include "io/hdf5.hpp"
 #include "io/input_file.hpp"
 #include "run/manifest.hpp"
-#include "runtime/runtime_state.hpp"
+#include "runtime/saved_columns.hpp"
 
 namespace mac {
 

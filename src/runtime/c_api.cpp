@@ -95,6 +95,8 @@ const char* mac_status_name(mac_status status) {
       return "out of memory";
     case MAC_INTERNAL_ERROR:
       return "internal error";
+    case MAC_DEVICE_ERROR:
+      return "device error";
   }
   return "unknown status";
 }

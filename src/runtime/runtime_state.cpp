@@ -6,65 +6,11 @@
 #include <mac/held_rk4.hpp>
 #include <type_traits>
 
-#include "io/xxh64.hpp"
+#include "runtime/saved_columns.hpp"
 
 namespace mac {
 
 namespace {
-
-/// The head of saved columns. After it a record for each: steps (64 bits), recurrent state (state_size numbers
-/// in the precision), the last two closures (2 x outputs doubles, the later one first); of a stochastic closure then the
-/// noise it read last (channels doubles), seed and stream (64 bits each); of one with frames the column's angle (a double,
-/// NaN while it has none).
-struct SavedHead {
-  char magic[8];
-  std::uint32_t version;
-  std::uint32_t precision;
-  std::uint64_t model_id, columns, state_size, outputs, record_size;
-  std::uint64_t hash;  // of the records and of this head with a zero here
-};
-static_assert(sizeof(SavedHead) == 64 && std::is_trivially_copyable_v<SavedHead>);
-
-constexpr char magic[8] = {'M', 'A', 'C', 'S', 'T', 'A', 'T', 'E'};
-constexpr std::uint32_t saved_version = 3;
-
-SavedHead head_of(std::span<const std::byte> saved) {
-  SavedHead head;
-  if (saved.size() < sizeof head)
-    throw Error("the saved state has {} bytes, too few for its head of {}", saved.size(), sizeof head);
-  std::memcpy(&head, saved.data(), sizeof head);
-  if (!std::ranges::equal(head.magic, magic)) throw Error("the buffer does not hold a saved state");
-  if (head.version != saved_version)
-    throw Error("the saved state has format version {}, this library reads {}", head.version, saved_version);
-  return head;
-}
-
-std::uint64_t hash_of(SavedHead head, std::span<const std::byte> records) {
-  head.hash = 0;
-  return content_hash(std::as_bytes(std::span(&head, 1)), content_hash(records, 0));
-}
-
-/// The records behind a head; Error unless both are as they were saved.
-std::span<const std::byte> records_of(const SavedHead& head, std::span<const std::byte> saved) {
-  const std::size_t room = saved.size() - sizeof head;
-  if (head.record_size > room || head.columns > room / std::max<std::uint64_t>(head.record_size, 1))
-    throw Error("the saved state has {} bytes, too few for its {} columns; is it truncated?", saved.size(),
-                head.columns);
-  const auto records = saved.subspan(sizeof head, head.columns * head.record_size);
-  if (hash_of(head, records) != head.hash)
-    throw Error("the saved state is damaged: its checksum does not fit its contents");
-  return records;
-}
-
-template <class T>
-bool all_finite(std::span<const std::byte> bytes) {
-  for (std::size_t at = 0; at < bytes.size(); at += sizeof(T)) {
-    T value;  // a caller's buffer need not be aligned
-    std::memcpy(&value, bytes.data() + at, sizeof(T));
-    if (!std::isfinite(value)) return false;
-  }
-  return true;
-}
 
 template <class T>
 class StateOf final : public RuntimeState {
@@ -426,19 +372,18 @@ void RuntimeState::reset(ColumnList columns) {
 }
 
 std::size_t RuntimeState::record_size() const {
-  const std::size_t numbers = 2 * model_->model.shape.d_out + noise_.channels();
-  return sizeof(std::uint64_t) + memory(0).size() + numbers * sizeof(double) +
-         (places_.empty() ? 0 : sizeof(NoisePlace)) + (frames_.exist() ? sizeof(double) : 0);
+  static_assert(sizeof(NoisePlace) == 2 * sizeof(std::uint64_t));
+  return saved_record_size(*model_);
 }
 
 std::size_t RuntimeState::saved_size(std::size_t columns) const {
-  return sizeof(SavedHead) + columns * record_size();
+  return saved_head_size + columns * record_size();
 }
 
 void RuntimeState::save(ColumnList columns, std::span<std::byte> out) const {
   check(columns);
   const std::size_t outputs = model_->model.shape.d_out;
-  std::byte* next = out.data() + sizeof(SavedHead);
+  std::byte* next = out.data() + saved_head_size;
   const auto put = [&](const void* from, std::size_t bytes) {
     std::memcpy(next, from, bytes);
     next += bytes;
@@ -457,30 +402,15 @@ void RuntimeState::save(ColumnList columns, std::span<std::byte> out) const {
       put(&angle, sizeof angle);
     }
   }
-  SavedHead head{{},         saved_version,  static_cast<std::uint32_t>(model_->precision()),
-                 model_->id, columns.size(), model_->model.shape.state_size(),
-                 outputs,    record_size(),  0};
-  std::ranges::copy(magic, head.magic);
-  head.hash = hash_of(head, out.subspan(sizeof(SavedHead), columns.size() * record_size()));
-  std::memcpy(out.data(), &head, sizeof head);
+  write_saved_head(*model_, columns.size(), out);
 }
 
-std::size_t RuntimeState::saved_columns(std::span<const std::byte> saved) const {
-  return head_of(saved).columns;
-}
+std::size_t RuntimeState::saved_columns(std::span<const std::byte> saved) const { return count_saved(saved); }
 
 void RuntimeState::restore(std::span<const std::byte> saved, ColumnList from, ColumnList to) {
-  const SavedHead head = head_of(saved);
-  if (head.model_id != model_->id)
-    throw Error("the saved state belongs to another model (id {:016x}) than {} (id {:016x})", head.model_id,
-                model_->file, model_->id);
-  if (head.precision != static_cast<std::uint32_t>(model_->precision()))
-    throw Error("the saved state is of a model opened in {}, this one is opened in {}",
-                to_string(static_cast<Precision>(head.precision)), to_string(model_->precision()));
+  const SavedRecords records = read_saved(*model_, saved);
   const std::size_t record = record_size();
-  if (head.record_size != record)
-    throw Error("the saved state has {} bytes a column, this model needs {}", head.record_size, record);
-  const auto payload = records_of(head, saved);
+  const auto payload = records.bytes;
   check(to);
   const std::size_t recurrent = memory(0).size(), outputs = model_->model.shape.d_out;
   const auto numbers = [&](std::size_t k) {
@@ -492,8 +422,8 @@ void RuntimeState::restore(std::span<const std::byte> saved, ColumnList from, Co
     return value;
   };
   for (std::size_t k = 0; k < from.size(); ++k) {
-    if (from[k] >= head.columns)
-      throw UsageError("column {} is beyond the {} of the saved state", from[k], head.columns);
+    if (from[k] >= records.columns)
+      throw UsageError("column {} is beyond the {} of the saved state", from[k], records.columns);
     const auto doubles = numbers(k).subspan(recurrent, (2 * outputs + noise_.channels()) * sizeof(double));
     if (!memory_finite(numbers(k).first(recurrent)) || !all_finite<double>(doubles) ||
         (frames_.exist() && std::isinf(angle(k))))
@@ -517,8 +447,6 @@ void RuntimeState::restore(std::span<const std::byte> saved, ColumnList from, Co
     if (frames_.exist()) frames_.set(to[k], angle(k));
   }
 }
-
-void check_saved(std::span<const std::byte> saved) { records_of(head_of(saved), saved); }
 
 std::unique_ptr<RuntimeState> make_state(std::shared_ptr<const RuntimeModel> model, std::size_t columns) {
   constexpr std::size_t most = std::size_t{1} << 32;  // keeps every product of sizes within 64 bits

@@ -134,9 +134,6 @@ class RuntimeState {
   std::size_t record_size() const;
 };
 
-/// Throws Error unless these bytes are of a saved state, of whatever model, and whole.
-void check_saved(std::span<const std::byte> saved);
-
 /// At rest. Throws UsageError for a number of columns that cannot be meant.
 std::unique_ptr<RuntimeState> make_state(std::shared_ptr<const RuntimeModel> model, std::size_t columns);
 

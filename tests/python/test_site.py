@@ -119,7 +119,7 @@ def test_toml_parses(page, language, text, note, line):
 
 
 HEADERS = {
-    "c": ["mac.h", "plugin.h"], "cpp": ["mac.h", "plugin.h"], "fortran": [],
+    "c": ["mac.h", "mac_cuda.h", "plugin.h"], "cpp": ["mac.h", "mac_cuda.h", "plugin.h"], "fortran": [],
 }  # fmt: skip
 
 

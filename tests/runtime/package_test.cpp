@@ -80,6 +80,9 @@ TEST_F(Installed, ServesAnotherProjectByCMake) {
   const std::string closure = lines(build + "/full " + model_).front();
   EXPECT_EQ(lines(build + "/solver_c " + model_).front(), closure);
   EXPECT_EQ(lines(build + "/solver_static " + model_).front(), closure);
+  if (std::filesystem::exists(build + "/solver_cuda")) {
+    EXPECT_EQ(lines(build + "/solver_cuda " + model_).front(), closure);
+  }
   if (std::filesystem::exists(build + "/solver_fortran")) {
     EXPECT_EQ(std::stod(lines(build + "/solver_fortran " + model_).front()), std::stod(closure));
   }
@@ -121,6 +124,10 @@ TEST_F(Installed, ServesAnotherProjectByPkgConfig) {
   const std::string closure = lines(out + "_full " + model_).front();
   EXPECT_EQ(lines(out + "_c " + model_).front(), closure);
   EXPECT_EQ(lines(out + "_cpp " + model_).front(), closure);
+  if (std::filesystem::exists(pc + "/mac-runtime-cuda.pc")) {
+    lines("cc -o " + out + "_cuda " + consumer_ + "/solver.c " + config + "mac-runtime-cuda)" + rpath);
+    EXPECT_EQ(lines(out + "_cuda " + model_).front(), closure);
+  }
   if (std::filesystem::exists(pc + "/mac-fortran.pc")) {
     lines("gfortran -o " + out + "_fortran " + consumer_ + "/solver.f90 " + config + "mac-fortran)" + rpath);
     EXPECT_EQ(std::stod(lines(out + "_fortran " + model_).front()), std::stod(closure));

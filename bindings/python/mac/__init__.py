@@ -18,6 +18,7 @@ from ._mac import Closure, Coupler, Error, Tape, UsageError, __version__
 from .checks import DataWarning
 from .coupling import ClosureWarning, Rollout, rollout
 from .data import DataSet, Split, read_data, write_data
+from .device import DeviceState
 from .fitting import fit
 from .models import load, zoo
 from .reading import read
@@ -42,6 +43,7 @@ __all__ = [
     "Coupler",
     "DataSet",
     "DataWarning",
+    "DeviceState",
     "Error",
     "Experiment",
     "Rollout",

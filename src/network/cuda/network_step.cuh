@@ -13,9 +13,13 @@ struct StepRooms {
 
   template <class Net>
   __host__ __device__ StepRooms(SharedLayout& shared, const Net& net, int group, bool shared_weights,
-                                int work_rows) {
+                                int work_rows)
+      : StepRooms(shared, net, group, shared_weights, work_rows, net.state()) {}
+  template <class Net>
+  __host__ __device__ StepRooms(SharedLayout& shared, const Net& net, int group, bool shared_weights,
+                                int work_rows, int state_rows) {
     weights = shared.take(shared_weights ? net.size() : 0);
-    state = shared.take(net.state() * group);
+    state = shared.take(state_rows * group);
     h = shared.take(net.d_model * group), u = shared.take(net.d_model * group);
     work = shared.take(work_rows * group);
     x = shared.take(net.d_in * group);
@@ -29,10 +33,21 @@ __host__ __device__ int tape_rows(const Net& net) {
   return round_up(2 * d + norm_rows(d) + net.blocks * (norm_rows(d) + Net::Layer::tape_rows(net)), 4);
 }
 
+/// The memory of all blocks, in shared memory.
+struct ResidentStates {
+  float* first;
+  int size;  // of a block's
+
+  /// Where a step finds the memory of block i; a barrier follows.
+  __device__ float* begin(int i) const { return first + i * size; }
+  /// It has been advanced.
+  __device__ void end(int) const {}
+};
+
 /// x (normalised) -> finish(component, first trajectory, y); ends with a barrier.
-template <int TILE, class Net, class Tape, class Finish>
+template <int TILE, class Net, class Tape, class Finish, class States>
 __device__ void step_forward(float* shared, const StepRooms& at, const float* w, const Net& net, int group,
-                             Tape tape, Finish finish) {
+                             Tape tape, Finish finish, States states) {
   using T = Tile<TILE>;
   const int d = net.d_model;
   if constexpr (Tape::records) {  // the tape ends with whole quads
@@ -55,10 +70,11 @@ __device__ void step_forward(float* shared, const StepRooms& at, const float* w,
   for (int i = 0; i < net.blocks; ++i) {
     const auto of = net.block(i);
     layer_norm(u, h, w + of.norm, d, group, tape);
+    float* const state = states.begin(i);
     __syncthreads();
-    Net::Layer::template forward<TILE>(shared + at.work, u, h, w, net, of.layer,
-                                       shared + at.state + i * net.block_state() * group, group, tape);
+    Net::Layer::template forward<TILE>(shared + at.work, u, h, w, net, of.layer, state, group, tape);
     __syncthreads();
+    states.end(i);
   }
   layer_norm(u, h, w + net.norm(), d, group, tape);
   __syncthreads();
@@ -69,6 +85,13 @@ __device__ void step_forward(float* shared, const StepRooms& at, const float* w,
     finish(o, g, sum.map([&](float value) { return value + bias; }));
   });
   __syncthreads();
+}
+
+template <int TILE, class Net, class Tape, class Finish>
+__device__ void step_forward(float* shared, const StepRooms& at, const float* w, const Net& net, int group,
+                             Tape tape, Finish finish) {
+  step_forward<TILE>(shared, at, w, net, group, tape, finish,
+                     ResidentStates{shared + at.state, net.block_state() * group});
 }
 
 /// d_y (d_out, group) -> d_x, at.x; at.state is the gradient of the state after the step and becomes that of the state
