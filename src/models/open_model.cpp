@@ -28,18 +28,19 @@ std::unique_ptr<ClosureModel> open_network(const ModelRequest& request, const Da
                      request.model);
   if (!request.on_device)
     return make_network_closure(model, name, held, request.precision, data.experiment().system);
-  if (!model.inputs.is_plain())
+  NetworkInputs without_frame = model.inputs;
+  without_frame.frame = Frame::none;
+  if (!without_frame.is_plain())
     throw UsageError(
-        "{}: reads other inputs than all resolved variables as they are ({}{}), which a CUDA device cannot "
+        "{}: reads other inputs than all resolved variables ({}), with which a CUDA device cannot roll out "
         "yet: use --device cpu",
-        request.model, fmt::join(model.input_names, " "),
-        model.inputs.frame == Frame::initial ? ", in the frame of the initial state" : "");
+        request.model, fmt::join(model.input_names, " "));
   if (request.precision.value_or(model.precision()) == Precision::float64)
     throw UsageError(
         "{}: is rolled out in float64, on a CUDA device in float32: use --precision float32, "
         "or --device cpu",
         request.model);
-  return make_device_network_closure(model, name, held);
+  return make_device_network_closure(model, name, held, data.experiment().system);
 }
 
 InputMap bind(const std::string& path, const Model& model, const Experiment& experiment) {

@@ -5,7 +5,7 @@
 
 namespace mac {
 
-bool descends_on_device(const StagePlan&, const System&) { return false; }
+bool descends_on_device(const StagePlan&, const System&, const InputMap&) { return false; }
 
 std::unique_ptr<Descent<float>> make_device_descent(const DescentPlan&, const NetworkShape&,
                                                     std::span<const DescentModel>) {

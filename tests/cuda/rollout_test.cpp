@@ -35,10 +35,29 @@ class CudaRollout : public testing::Test {
   RolloutSplit roll(bool on_device, HeldClosure held, RolloutOptions options = {},
                     const std::string& file = "out.h5") {
     options.quiet = true;
-    const auto model = on_device ? make_device_network_closure(model_, "mac", held)
-                                 : make_network_closure(model_, "mac", held);
-    rollout(*model, DataFile::open(folder_.file("data.h5")), folder_.file(file), options);
+    const DataFile data = DataFile::open(folder_.file("data.h5"));
+    const auto system = data.experiment().system;
+    const auto model = on_device ? make_device_network_closure(model_, "mac", held, system)
+                                 : make_network_closure(model_, "mac", held, {}, system);
+    rollout(*model, data, folder_.file(file), options);
     return RolloutFile::open(folder_.file(file)).splits.front();
+  }
+
+  /// Whether the second half of a rollout, taken up from the file of the first, has the bits of the whole.
+  void expect_to_go_on(std::size_t trajectories, std::size_t d) {
+    const HeldClosure held{Hold::linear, Target::instant};
+    const RolloutSplit whole = roll(true, held);
+    RolloutOptions half, rest;
+    half.to = 0.1;
+    roll(true, held, half, "half.h5");
+    rest.from = folder_.file("half.h5");
+    const RolloutSplit second = roll(true, held, rest, "rest.h5");
+    const std::size_t times = whole.time.size(), later = second.time.size();
+    for (std::size_t i = 0; i < trajectories; ++i)
+      EXPECT_TRUE(
+          std::equal(second.resolved.begin() + static_cast<std::ptrdiff_t>(i * later * d),
+                     second.resolved.begin() + static_cast<std::ptrdiff_t>((i + 1) * later * d),
+                     whole.resolved.begin() + static_cast<std::ptrdiff_t>((i * times + times - later) * d)));
   }
 
   ScratchFolder folder_;
@@ -95,19 +114,39 @@ TEST_F(CudaRollout, TakesNetworksWhoseWeightsDoNotFitSharedMemory) {
 
 TEST_F(CudaRollout, GoesOnToTheLastBit) {
   make(burgers, 5, LayerKind::mamba, 9);
+  expect_to_go_on(5, 6);
+}
+
+TEST_F(CudaRollout, FollowsTheCpuInFrames) {
+  for (const std::string& system : {burgers, five_modes}) {
+    make(system, 5, LayerKind::mamba, 22);
+    model_.inputs.frame = Frame::initial;
+    const HeldClosure held{Hold::linear, Target::mean};
+    RolloutOptions history;
+    history.history = 0.05;
+    for (const RolloutOptions& options : {RolloutOptions(), history}) {
+      const RolloutSplit cpu = roll(false, held, options), cuda = roll(true, held, options);
+      // As without frames; the angles, last of each memory, are the same numbers.
+      EXPECT_LT(largest_relative_difference(cuda.resolved, cpu.resolved), 1e-6) << system;
+      EXPECT_LT(largest_relative_difference(cuda.closure, cpu.closure), 5e-6) << system;
+      EXPECT_LT(largest_relative_difference(cuda.memory, cpu.memory), 5e-6) << system;
+      EXPECT_EQ(cuda.memory.back(), cpu.memory.back()) << system;
+    }
+  }
+  make(burgers, 5, LayerKind::gru, 9);
+  model_.inputs.frame = Frame::initial;
   const HeldClosure held{Hold::linear, Target::instant};
-  const RolloutSplit whole = roll(true, held);
-  RolloutOptions half, rest;
+  const RolloutSplit whole = roll(false, held);
+  RolloutOptions half, rest;  // taken up on the device from the CPU's file
   half.to = 0.1;
-  roll(true, held, half, "half.h5");
+  roll(false, held, half, "half.h5");
   rest.from = folder_.file("half.h5");
   const RolloutSplit second = roll(true, held, rest, "rest.h5");
-  const std::size_t d = 6, times = whole.time.size(), later = second.time.size();
+  const std::size_t row = 6, later = second.time.size(), times = whole.time.size();
   for (std::size_t i = 0; i < 5; ++i)
-    EXPECT_TRUE(
-        std::equal(second.resolved.begin() + static_cast<std::ptrdiff_t>(i * later * d),
-                   second.resolved.begin() + static_cast<std::ptrdiff_t>((i + 1) * later * d),
-                   whole.resolved.begin() + static_cast<std::ptrdiff_t>((i * times + times - later) * d)));
+    for (std::size_t k = 0; k < later * row; ++k)
+      ASSERT_NEAR(second.resolved[i * later * row + k], whole.resolved[((i + 1) * times - later) * row + k],
+                  1e-6);
 }
 
 TEST_F(CudaRollout, ReadsTheTruePastAndReportsBlowUps) {

@@ -50,9 +50,10 @@ class CudaHistory : public CudaTrain {
   struct Bounds {
     double loss, norm, validation;
   };
-  void expect_alike(const std::string& training, const Bounds& bounds) const {
-    trained_bytes(training, folder.file("cpu.safetensors"), on_cpu);
-    trained_bytes(training, folder.file("cuda.safetensors"), on_cuda);
+  void expect_alike(const std::string& training, const Bounds& bounds,
+                    const std::string& of_model = "") const {
+    trained_bytes(training, folder.file("cpu.safetensors"), on_cpu, of_model);
+    trained_bytes(training, folder.file("cuda.safetensors"), on_cuda, of_model);
     for (const auto& [index, bound] :
          {std::pair(1u, bounds.loss), std::pair(3u, bounds.norm), std::pair(4u, bounds.validation)}) {
       const auto cpu = column(folder.file("cpu.history.csv"), index),
@@ -83,6 +84,28 @@ TEST_F(CudaHistory, FollowsTheCpuWithEveryLoss) {
   };
   // Rounding of 1e-7 a step, amplified by Adam where second moments are small, over 30 steps.
   for (const std::string& variant : variants) expect_alike(adamw + variant, {2e-3, 2e-3, 2e-3});
+}
+
+TEST_F(CudaHistory, FollowsTheCpuInFrames) {
+  const std::string variants[] = {
+      "",
+      "augmentation = false\nnoise_from = 0.0\nnoise_to = 1.0\n",
+      "target = 'mean'\nwindow = 9\nloss_weights = 'none'\n",  // frames of states within trajectories
+      "memory = 0\n",                                          // the same from the file
+      "select = 'loss'\n",
+      "loss = 'rollout'\nrollout_steps = 3\nwindow = 9\n",
+      "loss = 'rollout'\nrollout_steps = 3\nrollout_form = 'autoregressive'\nnoise_from = 0.0\n",
+  };
+  for (const std::string& variant : variants)  // bounds as without frames
+    expect_alike(adamw + variant, {2e-3, 2e-3, 2e-3}, "frame = 'initial'\n");
+}
+
+// Losses that the device does not know run on the host around its network.
+TEST_F(CudaHistory, FollowsTheCpuWithOtherInputs) {
+  for (const std::string inputs :
+       {"inputs = { state = ['phi1', 'phi2', 'phi3', 'psi1 - phi1', 'psi2', 'psi3*phi1'] }\n"})
+    for (const std::string loss : {"", "loss = 'rollout'\nrollout_steps = 3\n"})
+      expect_alike(adamw + "augmentation = false\n" + loss, {2e-3, 2e-3, 2e-3}, inputs);
 }
 
 TEST_F(CudaHistory, FollowsTheCpuWithSoap) {

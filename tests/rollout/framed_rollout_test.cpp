@@ -129,18 +129,6 @@ TEST_F(FramedRollout, AContinuedOneKeepsItsFrame) {
   }
 }
 
-TEST_F(FramedRollout, ACudaDeviceIsRefusedWithASentence) {
-  const auto trained =
-      mac("train @/study.toml --data @/data.h5 -o @/cuda.safetensors --device cuda --threads 1");
-  EXPECT_EQ(trained.exit_code, 2) << trained.output;
-  EXPECT_NE(trained.output.find("cannot train yet: use --device cpu"), std::string::npos) << trained.output;
-  const auto rolled = mac("rollout @/framed.safetensors --data @/data.h5 -o @/no.h5 --device cuda");
-  EXPECT_EQ(rolled.exit_code, 2) << rolled.output;
-  EXPECT_NE(rolled.output.find("in the frame of the initial state), which a CUDA device cannot"),
-            std::string::npos)
-      << rolled.output;
-}
-
 TEST_F(FramedRollout, AnotherFrameIsNoStartForATraining) {
   std::string text = study("");
   text.replace(text.find("[training]\n"), 11, "[training]\ninit = \"" + file("framed.safetensors") + "\"\n");

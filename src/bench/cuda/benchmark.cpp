@@ -80,7 +80,7 @@ DeviceTiming time_training_on_device(const System& system, const NetworkShape& s
     stage.rollout_steps = work.rollout_steps;
     stage.rollout_form = work.autoregressive ? RolloutForm::autoregressive : RolloutForm::sequence;
   }
-  if (!descends_on_device(stage, system))
+  if (!descends_on_device(stage, system, InputMap(system)))
     throw UsageError("{} does not train with this loss on a CUDA device", system.name());
   const std::size_t times = work.length + work.rollout_steps;
   const TrainingData data(Target::instant, trajectories, normals(trajectories * times * d, 1),

@@ -1,4 +1,7 @@
 // A network closure whose rollouts run on the device.
+//
+// A network that sees Fourier modes in frames (coupling/fourier_frame.hpp) needs no kernel of its own: the reduced
+// equations turn with their states, so that a trajectory which is in its frame at the start stays there.
 #include <chrono>
 #include <cmath>
 #include <limits>
@@ -6,6 +9,7 @@
 #include <mac/model.hpp>
 #include <mac/progress.hpp>
 
+#include "coupling/fourier_frame.hpp"
 #include "network/cuda/device.hpp"
 #include "rollout/cuda/free_rollout.hpp"
 #include "rollout/group.hpp"
@@ -35,13 +39,65 @@ std::vector<T> from_device(const DeviceArray<T>& array, std::size_t count) {
   return values;
 }
 
+/// turn(i, row) for all rows of every trajectory i; rows (count, any, 2 modes).
+template <class Turn>
+void turn_rows(std::vector<double>& rows, std::size_t count, std::size_t modes, const Turn& turn) {
+  const std::size_t width = 2 * modes, each = rows.size() / (count * width);
+  for (std::size_t k = 0; k < count * each; ++k) turn(k / each, rows.data() + k * width);
+}
+
+/// What trajectories remember, as files have it (network_closure.cpp): of each the recurrent state and, where there are
+/// frames, the angle of its own.
+class GroupMemory {
+ public:
+  GroupMemory(std::size_t count, std::size_t state, std::size_t modes)
+      : count_(count), state_(state), modes_(modes), frames_(modes, count) {}
+
+  /// The recurrent states, (count, state); `start` goes into the frames.
+  std::vector<float> recall(GroupStart& start) {
+    std::vector<float> recurrent(count_ * state_);
+    const std::size_t size = state_ + (frames_.exist() ? 1 : 0);
+    for (std::size_t i = 0; i < count_ && !start.memory.empty(); ++i) {
+      const double* const memory = start.memory.data() + i * size;
+      for (std::size_t k = 0; k < state_; ++k) recurrent[i * state_ + k] = static_cast<float>(memory[k]);
+      if (frames_.exist()) frames_.set(i, memory[state_]);
+    }
+    if (!frames_.exist()) return recurrent;
+    for (std::size_t i = 0; i < count_; ++i) {
+      frames_.choose(i, start.y.data() + i * 2 * modes_);
+      frames_.keep(i);
+    }
+    for (auto* rows : {&start.y, &start.truth, &start.closure, &start.previous})
+      turn_rows(*rows, count_, modes_, [&](std::size_t i, double* row) { frames_.enter(i, row); });
+    return recurrent;
+  }
+
+  /// Puts the memory after a rollout into its result, which leaves the frames.
+  void keep(const std::vector<float>& recurrent, GroupResult& result) const {
+    for (std::size_t i = 0; i < count_; ++i) {
+      const auto own = recurrent.begin() + static_cast<std::ptrdiff_t>(i * state_);
+      result.memory.insert(result.memory.end(), own, own + static_cast<std::ptrdiff_t>(state_));
+      if (frames_.exist()) result.memory.push_back(frames_.angle(i));
+    }
+    for (auto* rows : {&result.resolved, &result.closure})
+      if (frames_.exist())
+        turn_rows(*rows, count_, modes_, [&](std::size_t i, double* row) { frames_.leave(i, row); });
+  }
+
+ private:
+  std::size_t count_, state_, modes_;
+  ColumnFrames frames_;
+};
+
 class DeviceNetworkClosure final : public ClosureModel {
  public:
-  DeviceNetworkClosure(const Model& model, const std::string& name, HeldClosure held)
+  DeviceNetworkClosure(const Model& model, const std::string& name, HeldClosure held,
+                       std::shared_ptr<const System> system)
       : shape_(model.shape),
+        frame_modes_(model.frame_modes()),
         normalisers_(model.normalisation),
         weights_(on_device(pack_parameters(model.shape, parameters_as<float>(model)))),
-        host_(make_network_closure(model, name, held, Precision::float32)) {}
+        host_(make_network_closure(model, name, held, Precision::float32, std::move(system))) {}
 
   std::string name() const override { return host_->name(); }
   HeldClosure held() const override { return host_->held(); }
@@ -57,6 +113,7 @@ class DeviceNetworkClosure final : public ClosureModel {
 
  private:
   NetworkShape shape_;
+  std::size_t frame_modes_;
   Normalisers normalisers_;
   DeviceArray<float> weights_;
   std::unique_ptr<ClosureModel> host_;
@@ -77,8 +134,8 @@ GroupResult DeviceNetworkClosure::roll(const GroupTask& task, GroupStart start) 
         task.system.name());
   const std::size_t d = shape_.d_in, c = shape_.d_out, times = task.time.size();
   const auto began = std::chrono::steady_clock::now();
-  std::vector<float> recurrent(start.memory.begin(), start.memory.end());
-  recurrent.resize(task.count * shape_.state_size());
+  GroupMemory memory(task.count, shape_.state_size(), frame_modes_);
+  const std::vector<float> recurrent = memory.recall(start);
   start.closure.resize(task.count * c);
   start.previous.resize(task.count * c);
   std::vector<int> blown(task.count, -1);
@@ -137,8 +194,7 @@ GroupResult DeviceNetworkClosure::roll(const GroupTask& task, GroupStart start) 
   for (std::size_t i = 0; i < task.count; ++i)
     if (std::isnan(out.blow_up_time[i]) && blown[i] >= 0)
       out.blow_up_time[i] = task.time[static_cast<std::size_t>(blown[i])];
-  recurrent = from_device(device_recurrent, recurrent.size());
-  out.memory.assign(recurrent.begin(), recurrent.end());
+  memory.keep(from_device(device_recurrent, recurrent.size()), out);
   const std::chrono::duration<double> elapsed = std::chrono::steady_clock::now() - began;
   out.seconds_per_step.assign(times, elapsed.count() / static_cast<double>(times));
   return out;
@@ -149,11 +205,12 @@ GroupResult DeviceNetworkClosure::roll(const GroupTask& task, GroupStart start) 
 }  // namespace cuda
 
 std::unique_ptr<ClosureModel> make_device_network_closure(const Model& model, const std::string& name,
-                                                          HeldClosure held) {
+                                                          HeldClosure held,
+                                                          std::shared_ptr<const System> system) {
   if (const std::string reason = cuda_unavailable(); !reason.empty()) throw Error(reason);
   if (held.hold == Hold::stage)
     throw UsageError("{}: the hold stage runs on the CPU only: use --device cpu", name);
-  return std::make_unique<cuda::DeviceNetworkClosure>(model, name, held);
+  return std::make_unique<cuda::DeviceNetworkClosure>(model, name, held, std::move(system));
 }
 
 }  // namespace mac

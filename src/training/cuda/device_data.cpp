@@ -18,7 +18,8 @@ DeviceData::DeviceData(const DescentPlan& plan, SampleShape shape, std::size_t m
       stage_(plan.stage),
       first_step_(plan.first_step),
       shape_(shape),
-      augmentation_(plan.context.system) {
+      augmentation_(plan.context.system),
+      framed_(plan.context.inputs.frame_modes() > 0) {
   const std::size_t d = data_.resolved_size(), c = data_.closure_size();
   const std::size_t trajectory = data_.times() * d + data_.closure_times() * c;
   resident_ = fits(data_.trajectories() * trajectory, plan.memory);
@@ -40,12 +41,18 @@ DeviceData::DeviceData(const DescentPlan& plan, SampleShape shape, std::size_t m
              Normaliser::view_of(scales_.data() + 3 * d, c),
              static_cast<int>(d),
              static_cast<int>(c),
-             stage_.augmentation ? static_cast<int>(augmentation_.turned_modes()) : 0};
+             stage_.augmentation || framed_ ? static_cast<int>(augmentation_.turned_modes()) : 0};
+}
+
+std::array<double, 2> DeviceData::angles_into_frame(const double* y) const {
+  return {augmentation_.into_frame({.reflected = false}, y).angle,
+          augmentation_.into_frame({.reflected = true}, y).angle};
 }
 
 void DeviceData::upload_all() {
   const std::size_t d = data_.resolved_size(), c = data_.closure_size();
   const SampleShape whole{data_.times(), data_.closure_times()};
+  const std::size_t starts = framed_ ? data_.windows(shape_) / data_.trajectories() : 0;
   resolved_.reserve(data_.trajectories() * whole.states * d);
   closure_.reserve(data_.trajectories() * whole.closures * c);
   std::vector<double> resolved(whole.states * d), closure(whole.closures * c);
@@ -56,6 +63,7 @@ void DeviceData::upload_all() {
     data_.read({i, 0}, whole, resolved.data(), closure.data());
     copy(resolved_.data() + i * resolved.size(), resolved);
     copy(closure_.data() + i * closure.size(), closure);
+    for (std::size_t t = 0; t < starts; ++t) frames_.push_back(angles_into_frame(resolved.data() + t * d));
   }
 }
 
@@ -74,6 +82,14 @@ void DeviceData::draw(std::size_t m, std::uint64_t seed, std::size_t step, Sampl
       element = augmentation_.draw(random);
     }
     const auto [trajectory, first] = windows[i];
+    if (!resident_)
+      data_.read(windows[i], shape_, host_resolved_.data() + i * states, host_closure_.data() + i * closures);
+    if (framed_) {
+      const std::size_t starts = data_.windows(shape_) / data_.trajectories();
+      const auto angles = resident_ ? frames_[trajectory * starts + first]
+                                    : angles_into_frame(host_resolved_.data() + i * states);
+      element.angle = angles[element.reflected ? 1 : 0];
+    }
     Sample& sample = samples[i];
     sample = {(trajectory * data_.times() + first) * d,
               (trajectory * data_.closure_times() + first) * c,
@@ -83,7 +99,6 @@ void DeviceData::draw(std::size_t m, std::uint64_t seed, std::size_t step, Sampl
               element.reflected ? 1 : 0,
               static_cast<int>(element.shift)};
     if (resident_) continue;
-    data_.read(windows[i], shape_, host_resolved_.data() + i * states, host_closure_.data() + i * closures);
     sample.resolved = (m * stage_.batch + i) * states;
     sample.closure = (m * stage_.batch + i) * closures;
   }

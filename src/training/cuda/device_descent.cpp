@@ -143,8 +143,10 @@ class DeviceDescent final : public Descent<float> {
 
 }  // namespace cuda
 
-bool descends_on_device(const StagePlan& stage, const System& system) {
+bool descends_on_device(const StagePlan& stage, const System& system, const InputMap& inputs) {
   if (stage.optimiser == OptimiserKind::lbfgs) return false;
+  const bool all_variables = inputs.frame_modes() > 0 && inputs.features() == system.resolved_size();
+  if (!inputs.is_plain() && !all_variables) return false;
   const std::size_t variables = std::max(system.resolved_size(), system.closure_size());
   if (stage.loss == LossKind::closure) return variables <= cuda::most_components;
   return system.reduced_equations().has_value() && variables <= cuda::most_variables;
