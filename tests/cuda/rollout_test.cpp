@@ -3,6 +3,8 @@
 
 #include <cmath>
 #include <mac/cuda.hpp>
+#include <mac/ensemble.hpp>
+#include <mac/error.hpp>
 #include <mac/model.hpp>
 #include <mac/rollout.hpp>
 
@@ -19,7 +21,8 @@ class CudaRollout : public testing::Test {
   }
 
   /// Data of a system, and an untrained network for them with scales near the data's.
-  void make(const std::string& system, std::size_t trajectories, LayerKind kind, std::size_t d_model) {
+  void make(const std::string& system, std::size_t trajectories, LayerKind kind, std::size_t d_model,
+            const NetworkInputs& inputs = {}) {
     generate(Experiment::parse("[system]\n" + system + "[data.test]\ntrajectories = " +
                                    std::to_string(trajectories) + "\nhorizon = 0.2\n",
                                "study.toml"),
@@ -27,9 +30,12 @@ class CudaRollout : public testing::Test {
     const DataFile data = DataFile::open(folder_.file("data.h5"));
     const std::size_t d = data.experiment().system->resolved_size(),
                       c = data.experiment().system->closure_size();
-    model_.shape = {kind, d, c, d_model, 2, kind == LayerKind::mamba ? 5u : 0u};
+    const std::size_t n = (inputs.state.empty() ? d : inputs.state.size()) + inputs.given.size();
+    model_ = {};
+    model_.inputs = inputs;
+    model_.shape = {kind, n, c, d_model, 2, kind == LayerKind::mamba ? 5u : 0u};
     model_.parameters = initial_parameters(model_.shape, 1);
-    model_.normalisation = {std::vector<double>(d, 0.01), std::vector<double>(d, 0.5),
+    model_.normalisation = {std::vector<double>(n, 0.01), std::vector<double>(n, 0.5),
                             std::vector<double>(c, 0.02), std::vector<double>(c, 0.3)};
   }
   RolloutSplit roll(bool on_device, HeldClosure held, RolloutOptions options = {},
@@ -63,6 +69,11 @@ class CudaRollout : public testing::Test {
   ScratchFolder folder_;
   Model model_;
 };
+
+NetworkInputs reading(std::vector<std::string> state, std::vector<std::string> given,
+                      Frame frame = Frame::none) {
+  return {std::move(state), std::move(given), {}, {}, frame};
+}
 
 /// Of numbers above 1 relative to them. Where one alone is NaN it is infinite.
 double largest_relative_difference(const std::vector<double>& a, const std::vector<double>& b) {
@@ -106,6 +117,59 @@ TEST_F(CudaRollout, OfManyTrajectoriesGivesTheBitsOfFew) {
   }
 }
 
+TEST_F(CudaRollout, FollowsTheCpuWithOtherInputs) {
+  const std::string driven = burgers + "[data.given]\ntide = 'sin(20*t)'\nwind = 'cos(9*t)'\n";
+  for (const NetworkInputs& inputs : {reading({}, {"wind", "tide"}), reading({}, {"tide"}, Frame::initial),
+                                      reading({"psi3", "phi1"}, {"wind"}), reading({"psi3", "phi1"}, {})}) {
+    make(driven, 5, LayerKind::mamba, 22, inputs);
+    RolloutOptions beyond;  // the data, where formulas go on
+    beyond.to = 0.3;
+    const HeldClosure held{Hold::linear, Target::instant};
+    EXPECT_LT(
+        largest_relative_difference(roll(true, held, beyond).resolved, roll(false, held, beyond).resolved),
+        1e-6)
+        << inputs.state.size() << inputs.given.size();
+  }
+  make(driven, 5, LayerKind::mamba, 9, reading({}, {"wind"}));
+  expect_to_go_on(5, 6);
+}
+
+TEST_F(CudaRollout, OfEnsemblesFollowsTheCpu) {
+  const HeldClosure held{Hold::linear, Target::instant};
+  const auto ensemble_of = [this](std::size_t members) {
+    std::vector<Model> networks(members, model_);
+    for (std::size_t m = 0; m < members; ++m)
+      networks[m].parameters = initial_parameters(model_.shape, m + 1);
+    return make_ensemble(networks, std::vector<std::string>(members, "network"));
+  };
+  // Groups of 1, 4 and 12 trajectories, and the kernel for the paper's sizes.
+  for (const auto& [trajectories, kind, blocks] :
+       {std::tuple(5u, LayerKind::mamba, 2u), std::tuple(700u, LayerKind::gru, 2u),
+        std::tuple(1500u, LayerKind::mamba, 4u), std::tuple(7u, LayerKind::mamba, 4u)}) {
+    make(burgers, trajectories, kind, 22, reading({}, {}, blocks == 4 ? Frame::initial : Frame::none));
+    if (blocks == 4) model_.shape.n_blocks = 4, model_.shape.d_state = 12;
+    model_ = ensemble_of(3);
+    const RolloutSplit cpu = roll(false, held), cuda = roll(true, held);
+    EXPECT_LT(largest_relative_difference(cuda.resolved, cpu.resolved), 1e-6) << trajectories;
+    EXPECT_LT(largest_relative_difference(cuda.closure, cpu.closure), 5e-6) << trajectories;
+    EXPECT_LT(largest_relative_difference(cuda.memory, cpu.memory), 5e-6) << trajectories;
+  }
+  make(lorenz, 9, LayerKind::mamba, 120);  // weights that do not fit shared memory
+  model_ = ensemble_of(2);
+  EXPECT_LT(largest_relative_difference(roll(true, held).resolved, roll(false, held).resolved), 1e-6);
+  make(burgers, 5, LayerKind::mamba, 9);
+  model_ = ensemble_of(4);
+  expect_to_go_on(5, 6);
+  RolloutOptions apart;
+  apart.members = 4;
+  try {
+    roll(true, held, apart);
+    FAIL() << "members were run apart";
+  } catch (const UsageError& error) {
+    EXPECT_NE(std::string(error.what()).find("leave out --members"), std::string::npos) << error.what();
+  }
+}
+
 TEST_F(CudaRollout, TakesNetworksWhoseWeightsDoNotFitSharedMemory) {
   make(lorenz, 700, LayerKind::mamba, 120);
   const HeldClosure held{Hold::zero, Target::instant};
@@ -118,9 +182,9 @@ TEST_F(CudaRollout, GoesOnToTheLastBit) {
 }
 
 TEST_F(CudaRollout, FollowsTheCpuInFrames) {
+  const NetworkInputs framed = reading({}, {}, Frame::initial);
   for (const std::string& system : {burgers, five_modes}) {
-    make(system, 5, LayerKind::mamba, 22);
-    model_.inputs.frame = Frame::initial;
+    make(system, 5, LayerKind::mamba, 22, framed);
     const HeldClosure held{Hold::linear, Target::mean};
     RolloutOptions history;
     history.history = 0.05;
@@ -133,8 +197,7 @@ TEST_F(CudaRollout, FollowsTheCpuInFrames) {
       EXPECT_EQ(cuda.memory.back(), cpu.memory.back()) << system;
     }
   }
-  make(burgers, 5, LayerKind::gru, 9);
-  model_.inputs.frame = Frame::initial;
+  make(burgers, 5, LayerKind::gru, 9, framed);
   const HeldClosure held{Hold::linear, Target::instant};
   const RolloutSplit whole = roll(false, held);
   RolloutOptions half, rest;  // taken up on the device from the CPU's file

@@ -101,11 +101,10 @@ TEST_F(CudaHistory, FollowsTheCpuInFrames) {
 }
 
 // Losses that the device does not know run on the host around its network.
-TEST_F(CudaHistory, FollowsTheCpuWithOtherInputs) {
-  for (const std::string inputs :
-       {"inputs = { state = ['phi1', 'phi2', 'phi3', 'psi1 - phi1', 'psi2', 'psi3*phi1'] }\n"})
-    for (const std::string loss : {"", "loss = 'rollout'\nrollout_steps = 3\n"})
-      expect_alike(adamw + "augmentation = false\n" + loss, {2e-3, 2e-3, 2e-3}, inputs);
+TEST_F(CudaHistory, FollowsTheCpuWithProductsForInputs) {
+  for (const std::string loss : {"", "loss = 'rollout'\nrollout_steps = 3\n"})
+    expect_alike(adamw + "augmentation = false\n" + loss, {2e-3, 2e-3, 2e-3},
+                 "inputs = { state = ['phi1', 'phi2', 'phi3', 'psi1 - phi1', 'psi2', 'psi3*phi1'] }\n");
 }
 
 TEST_F(CudaHistory, FollowsTheCpuWithSoap) {
@@ -196,6 +195,34 @@ noise_from = 0
                 system, rest, form, hold, hold == "zero" ? "instant" : "mean", weights),
             folder);
       }
+}
+
+TEST_F(CudaTrain, FollowsTheCpuWithWhatIsGivenFromOutside) {
+  const std::string given = "[data.given]\ntide = 'sin(20*t)'\nwind = 'cos(9*t)'\n",
+                    burgers = "name = 'burgers'\ngrid = 32\n[data]\ndt = 1e-3\nstride = 10\n" + given,
+                    lorenz = "name = 'lorenz96'\nJ = 4\nwarmup_steps = 50\n[data]\ndt = 5e-3\nstride = 2\n" +
+                             given;
+  struct Case {
+    std::string system, inputs, training;
+  };
+  const std::string rollout = "loss = 'rollout'\nrollout_steps = 4\n",
+                    autoregressive = rollout + "rollout_form = 'autoregressive'\n",
+                    noisy = "noise = 1e-3\nnoise_from = 0\n", one = "inputs = { given = ['wind'] }\n";
+  for (const auto& [system, inputs, training] :
+       {Case{burgers, "", noisy}, Case{burgers, one, "memory = 0\n"},
+        Case{lorenz, "", "loss_weights = 'relative'\n"}, Case{burgers, "inputs = { given = [] }\n", ""},
+        Case{burgers, one + "frame = 'initial'\n", noisy}, Case{burgers, "", rollout + noisy},
+        Case{lorenz, one, rollout + "hold = 'linear'\ntarget = 'mean'\n"},
+        Case{lorenz, "", autoregressive + noisy},
+        Case{burgers, one + "frame = 'initial'\n",
+             autoregressive + "loss_weights = 'relative'\nhold = 'linear'\n"}})
+    expect_same_descent(
+        "[system]\n" + system +
+            "[data.train]\ntrajectories = 3\nhorizon = 0.4\n[[models]]\nname = 'mac'\nkind = 'mamba'\n"
+            "d_model = 9\nd_state = 5\nblocks = 2\n" +
+            inputs + "[training]\noptimiser = 'adamw'\nselect = 'last'\nwindow = 13\nbatch = 3\nsteps = 5\n" +
+            training,
+        folder);
 }
 
 TEST_F(CudaTrain, GivesTheSameBytesAgainAndWhenTheDataStayInTheFile) {

@@ -131,7 +131,7 @@ TEST_F(LocalRollout, OtherParametersThanTheLengthAreRefused) {
 TEST_F(LocalRollout, OnACudaDeviceAreRefusedWithASentence) {
   const auto rolled = mac("rollout @/local.safetensors --data @/short.h5 -o @/no.h5 --device cuda");
   EXPECT_EQ(rolled.exit_code, 2) << rolled.output;
-  EXPECT_NE(rolled.output.find("with which a CUDA device cannot roll out yet: use --device cpu"),
+  EXPECT_NE(rolled.output.find("with which a CUDA device does not roll out yet: use --device cpu"),
             std::string::npos)
       << rolled.output;
 }

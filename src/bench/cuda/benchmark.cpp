@@ -138,6 +138,8 @@ DeviceTiming time_step_on_device(const System& system, const NetworkShape& shape
   const DeviceArray<double> resolved(batch * steps * d), predicted(batch * steps * c);
   RolloutRun run{.network = packed_sizes(shape),
                  .equations = DeviceEquations(*equations),
+                 .members = 1,
+                 .d = static_cast<int>(d),
                  .count = static_cast<int>(batch),
                  .first = 0,
                  .end = steps,
@@ -152,6 +154,9 @@ DeviceTiming time_step_on_device(const System& system, const NetworkShape& shape
                  .weights = weights.data(),
                  .input = Normaliser::view_of(input.data(), d),
                  .output = Normaliser::view_of(output.data(), c),
+                 .reads = nullptr,
+                 .given = nullptr,
+                 .given_size = 0,
                  .y = y.data(),
                  .closure = zeros.data(),
                  .previous = previous.data(),
@@ -161,7 +166,7 @@ DeviceTiming time_step_on_device(const System& system, const NetworkShape& shape
                  .resolved = resolved.data(),
                  .predicted = predicted.data()};
   set_drives(system.closure_targets(), run.drives);
-  const auto launch = choose_launch(run.network, run.count, shared_memory(), multiprocessors());
+  const auto launch = choose_launch(run.network, run.d, run.count, shared_memory(), multiprocessors());
   if (!launch) throw Error("the network is too large for rollouts on the CUDA device");
   const Stream stream;
   DeviceTiming result;

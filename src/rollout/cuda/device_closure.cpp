@@ -10,6 +10,7 @@
 #include <mac/progress.hpp>
 
 #include "coupling/fourier_frame.hpp"
+#include "coupling/input_map.hpp"
 #include "network/cuda/device.hpp"
 #include "rollout/cuda/free_rollout.hpp"
 #include "rollout/group.hpp"
@@ -89,12 +90,22 @@ class GroupMemory {
   ColumnFrames frames_;
 };
 
+/// RolloutRun::reads: of each input the variable, or ~ the number of what is given.
+std::vector<int> read_by(const InputMap& map) {
+  std::vector<int> reads;
+  for (std::size_t f = 0; f < map.features() && !map.is_plain(); ++f)
+    reads.push_back(map.is_given(f) ? ~static_cast<int>(map.given_of(f))
+                                    : static_cast<int>(map.variable_of(f).value()));
+  return reads;
+}
+
 class DeviceNetworkClosure final : public ClosureModel {
  public:
   DeviceNetworkClosure(const Model& model, const std::string& name, HeldClosure held,
                        std::shared_ptr<const System> system)
       : shape_(model.shape),
-        frame_modes_(model.frame_modes()),
+        inputs_(model.inputs),
+        resolved_(system ? system->resolved_size() : model.shape.d_in),
         normalisers_(model.normalisation),
         weights_(on_device(pack_parameters(model.shape, parameters_as<float>(model)))),
         host_(make_network_closure(model, name, held, Precision::float32, std::move(system))) {}
@@ -102,18 +113,20 @@ class DeviceNetworkClosure final : public ClosureModel {
   std::string name() const override { return host_->name(); }
   HeldClosure held() const override { return host_->held(); }
   std::optional<Precision> precision() const override { return host_->precision(); }
+  std::size_t most_members() const override { return host_->most_members(); }
   std::unique_ptr<ClosureGroup> start(const DataSplit& split, std::size_t first,
                                       std::size_t count) const override {
     return host_->start(split, first, count);
   }
   std::optional<std::size_t> rolls_at_once(std::size_t times) const override {
-    return std::max<std::size_t>(1, most_results / (times * (shape_.d_in + shape_.d_out)));
+    return std::max<std::size_t>(1, most_results / (times * (resolved_ + shape_.d_out)));
   }
   GroupResult roll(const GroupTask& task, GroupStart start) const override;
 
  private:
   NetworkShape shape_;
-  std::size_t frame_modes_;
+  NetworkInputs inputs_;
+  std::size_t resolved_;
   Normalisers normalisers_;
   DeviceArray<float> weights_;
   std::unique_ptr<ClosureModel> host_;
@@ -124,7 +137,8 @@ GroupResult DeviceNetworkClosure::roll(const GroupTask& task, GroupStart start) 
     throw UsageError(
         "the CUDA rollout has one set of parameters for all trajectories; roll these data out on the CPU");
   const auto equations = task.system.reduced_equations();
-  if (!equations || shape_.d_in > most_rolled_variables)
+  const std::size_t d = task.system.resolved_size(), c = shape_.d_out, times = task.time.size();
+  if (!equations || d > most_rolled_variables)
     throw UsageError("the reduced equations of {} cannot be rolled out on a CUDA device: use --device cpu",
                      task.system.name());
   if (!task.dt.is_one_rk4_step())
@@ -132,9 +146,13 @@ GroupResult DeviceNetworkClosure::roll(const GroupTask& task, GroupStart start) 
         "the reduced equations of {} are stiff and take substeps or ETDRK4, which a CUDA device does not "
         "do yet: use --device cpu",
         task.system.name());
-  const std::size_t d = shape_.d_in, c = shape_.d_out, times = task.time.size();
+  const InputMap map =
+      inputs_.is_plain() ? InputMap::plain(d, c) : InputMap(inputs_, task.system, start.given_names);
+  if (map.features() != shape_.d_in || map.outputs() != c)
+    throw UsageError("{}: the network maps {} variables to {} closure components, the data have {} and {}",
+                     name(), shape_.d_in, c, map.features(), map.outputs());
   const auto began = std::chrono::steady_clock::now();
-  GroupMemory memory(task.count, shape_.state_size(), frame_modes_);
+  GroupMemory memory(task.count, shape_.state_size(), map.frame_modes());
   const std::vector<float> recurrent = memory.recall(start);
   start.closure.resize(task.count * c);
   start.previous.resize(task.count * c);
@@ -146,12 +164,16 @@ GroupResult DeviceNetworkClosure::roll(const GroupTask& task, GroupStart start) 
              output = on_device(normalisers_.output.numbers());
   const auto y = on_device(start.y), closure = on_device(start.closure), previous = on_device(start.previous),
              truth = on_device(start.truth);
+  const auto reads = on_device(read_by(map));
+  const auto given = on_device(start.given);
   const auto device_recurrent = on_device(recurrent);
   const auto blow_up = on_device(blown);
   const DeviceArray<double> resolved(task.count * times * d), predicted(task.count * times * c);
 
-  RolloutRun run{.network = packed_sizes(shape_),
+  RolloutRun run{.network = packed_sizes(shape_.member()),
                  .equations = DeviceEquations(*equations),
+                 .members = static_cast<int>(shape_.members),
+                 .d = static_cast<int>(d),
                  .count = static_cast<int>(task.count),
                  .first = 0,
                  .end = 0,
@@ -164,8 +186,11 @@ GroupResult DeviceNetworkClosure::roll(const GroupTask& task, GroupStart start) 
                  .drives = {},
                  .bound = blow_up_bound,
                  .weights = weights_.data(),
-                 .input = Normaliser::view_of(input.data(), d),
+                 .input = Normaliser::view_of(input.data(), shape_.d_in),
                  .output = Normaliser::view_of(output.data(), c),
+                 .reads = map.is_plain() ? nullptr : reads.data(),
+                 .given = given.data(),
+                 .given_size = static_cast<int>(start.given_names.size()),
                  .y = y.data(),
                  .closure = closure.data(),
                  .previous = previous.data(),
@@ -175,7 +200,7 @@ GroupResult DeviceNetworkClosure::roll(const GroupTask& task, GroupStart start) 
                  .resolved = resolved.data(),
                  .predicted = predicted.data()};
   set_drives(task.system.closure_targets(), run.drives);
-  const auto launch = choose_launch(run.network, run.count, shared_memory(), multiprocessors());
+  const auto launch = choose_launch(run.network, run.d, run.count, shared_memory(), multiprocessors());
   if (!launch) throw Error("{}: is too large for rollouts on the CUDA device: use --device cpu", name());
   for (; run.first < run.times; run.first = run.end) {
     run.end = std::min(run.first + steps_of_launch, run.times);

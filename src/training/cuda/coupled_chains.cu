@@ -10,24 +10,31 @@ constexpr int threads = 128;
 /// A thread for each state of each window.
 __global__ void __launch_bounds__(threads)
     start_rollouts_kernel(const RolloutProblem p, const BatchSource source, const Sample* samples, int models,
-                          int batch, int first, double noise, double* truth, double* z, float* x) {
+                          int batch, int first, double noise, double* truth, float* given, double* z,
+                          float* x) {
   const int t = static_cast<int>(blockIdx.x * threads + threadIdx.x), w = static_cast<int>(blockIdx.y);
   const int group = p.windows / models;
   const Sample sample = samples[w / group * batch + first + w % group];
   const double2* const rotations = rotations_of(sample, source.modes);
   if (t >= p.states) return;
   const double* const row = source.resolved + sample.resolved + static_cast<std::size_t>(t) * p.d;
+  const std::size_t row_of = static_cast<std::size_t>(w) * p.states + t;
   const bool starts = t < p.starts;
   const std::size_t chain = starts ? static_cast<std::size_t>(p.chain(w, t)) : 0;
   NoiseRow normals(sample.seed, sample.stream, static_cast<std::uint64_t>(t) * p.d);
   for (int v = 0; v < p.d; ++v) {
     const double state = component_of_image(row, v, p.d, source.modes, rotations, sample);
-    truth[(static_cast<std::size_t>(w) * p.states + t) * p.d + v] = state;
+    truth[row_of * p.d + v] = state;
     if (!starts) continue;
     z[chain * p.d + v] = state;
     double value = p.input.to_network(v, state);
     if (noise > 0) value += noise * normals.next();
-    x[chain * p.d + v] = static_cast<float>(value);
+    x[chain * p.inputs() + v] = static_cast<float>(value);
+  }
+  for (int k = 0; k < p.given; ++k) {
+    const float value = given_input(source, sample, t, k);
+    given[row_of * p.given + k] = value;
+    if (starts) x[chain * p.inputs() + p.d + k] = value;
   }
 }
 
@@ -38,11 +45,14 @@ __global__ void __launch_bounds__(threads)
                         double* z_next, float* x_next, double* errors) {
   const int chain = static_cast<int>(blockIdx.x * threads + threadIdx.x);
   if (chain >= p.chains()) return;
-  const std::size_t offset = static_cast<std::size_t>(chain) * p.d;
+  const std::size_t offset = static_cast<std::size_t>(chain) * p.d,
+                    input = static_cast<std::size_t>(chain) * p.inputs();
   step_chain<Room>(equations, p, at, chain, errors, [&](int v, double value) {
     z_next[offset + v] = value;
-    if (x_next) x_next[offset + v] = static_cast<float>(p.input.to_network(v, value));
+    if (x_next) x_next[input + v] = static_cast<float>(p.input.to_network(v, value));
   });
+  const std::size_t next = static_cast<std::size_t>(p.window(chain)) * p.states + p.time(chain) + at.s + 1;
+  for (int k = 0; k < p.given && x_next; ++k) x_next[input + p.d + k] = at.given[next * p.given + k];
 }
 
 /// A thread for each window and variable.
@@ -77,11 +87,12 @@ __global__ void __launch_bounds__(threads)
   const int thread = static_cast<int>(blockIdx.x * threads + threadIdx.x), lane = thread % lanes;
   const bool valid = thread / lanes < p.chains();
   const int chain = valid ? thread / lanes : p.chains() - 1;  // all lanes of a warp exchange values
-  const std::size_t offset = static_cast<std::size_t>(chain) * p.d;
+  const std::size_t offset = static_cast<std::size_t>(chain) * p.d,
+                    input = static_cast<std::size_t>(chain) * p.inputs();
   step_chain_back<Room>(
       equations, p, at, chain, lane, z_next, slopes,
       [&](int v) {
-        return d_z ? d_z[offset + v] + static_cast<double>(d_x[offset + v]) * p.input.factor[v] : 0.0;
+        return d_z ? d_z[offset + v] + static_cast<double>(d_x[input + v]) * p.input.factor[v] : 0.0;
       },
       [&](double of_z, double own, double before) {
         if (!valid) return;
@@ -132,12 +143,12 @@ void with_room(const ReducedEquations& equations, int d, const Launch& launch) {
 }  // namespace
 
 void launch_start_rollouts(const RolloutProblem& problem, const BatchSource& source, const Sample* samples,
-                           int models, int batch, int first, double noise, double* truth, double* z, float* x,
-                           cudaStream_t stream) {
+                           int models, int batch, int first, double noise, double* truth, float* given,
+                           double* z, float* x, cudaStream_t stream) {
   const dim3 grid(blocks_for(static_cast<std::size_t>(problem.states)),
                   static_cast<unsigned>(problem.windows));
   start_rollouts_kernel<<<grid, threads, 0, stream>>>(problem, source, samples, models, batch, first, noise,
-                                                      truth, z, x);
+                                                      truth, given, z, x);
 }
 
 void launch_coupled_step(const ReducedEquations& equations, const RolloutProblem& problem,

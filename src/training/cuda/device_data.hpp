@@ -49,8 +49,9 @@ class DeviceData {
   bool framed_;  // samples come in the frames of their first states (coupling/fourier_frame.hpp)
   BatchSource source_{};
   std::vector<std::array<double, 2>> frames_;  // of all windows, where the data are resident
-  DeviceArray<double> resolved_, closure_, scales_;
-  std::vector<double> host_resolved_, host_closure_;
+  DeviceArray<double> resolved_, closure_, given_, scales_;
+  DeviceArray<int> reads_;
+  std::vector<double> host_resolved_, host_closure_, host_given_;
 };
 
 }  // namespace mac::cuda
