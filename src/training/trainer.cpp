@@ -227,9 +227,14 @@ class Trainer {
 
   bool on_device(const StagePlan& stage) const {
     return options_.device == Device::cuda && plan_.history == 0 && !train_.masked() &&
-           train_.systems().empty() && descends_on_device(stage, *experiment_.system, inputs_) &&
-           (stage.loss == LossKind::closure ||
-            (context_.dt.is_one_rk4_step() && stage.rollout_gradient == RolloutGradient::full));
+           descends_on_device(stage, *experiment_.system, inputs_) &&
+           (stage.loss == LossKind::closure || takes_device_steps(stage));
+  }
+
+  /// Whether the device has the coupled steps of a rollout loss.
+  bool takes_device_steps(const StagePlan& stage) const {
+    return train_.systems().empty() && context_.dt.is_one_rk4_step() &&
+           stage.rollout_gradient == RolloutGradient::full;
   }
 
   void advance(Group& group, Progress& progress) {

@@ -134,6 +134,20 @@ TEST_F(CudaRollout, FollowsTheCpuWithOtherInputs) {
   expect_to_go_on(5, 6);
 }
 
+TEST_F(CudaRollout, HasTheEquationsOfEachTrajectoryWhereParametersVary) {
+  const HeldClosure held{Hold::linear, Target::instant};
+  const std::string varied[] = {
+      "name = 'burgers'\ngrid = 32\nviscosity = { list = [0.06, 0.17] }\n[data]\ndt = 1e-3\nstride = 10\n",
+      "name = 'lorenz96'\nJ = 4\nwarmup_steps = 50\nF = { list = [8, 10] }\n[data]\ndt = 5e-3\nstride = "
+      "2\n"};
+  for (const std::string& system : varied) {
+    const std::string parameter = &system == varied ? "viscosity" : "F";
+    make(system, 6, LayerKind::gru, 22, reading({}, {parameter}));
+    EXPECT_LT(largest_relative_difference(roll(true, held).resolved, roll(false, held).resolved), 1e-6)
+        << parameter;
+  }
+}
+
 TEST_F(CudaRollout, OfEnsemblesFollowsTheCpu) {
   const HeldClosure held{Hold::linear, Target::instant};
   const auto ensemble_of = [this](std::size_t members) {

@@ -202,6 +202,9 @@ TEST_F(CudaTrain, FollowsTheCpuWithWhatIsGivenFromOutside) {
                     burgers = "name = 'burgers'\ngrid = 32\n[data]\ndt = 1e-3\nstride = 10\n" + given,
                     lorenz = "name = 'lorenz96'\nJ = 4\nwarmup_steps = 50\n[data]\ndt = 5e-3\nstride = 2\n" +
                              given;
+  const std::string varied =
+      "name = 'burgers'\ngrid = 32\nviscosity = { list = [0.06, 0.1, 0.17] }\n[data]\ndt = 1e-3\nstride = "
+      "10\n";
   struct Case {
     std::string system, inputs, training;
   };
@@ -213,7 +216,7 @@ TEST_F(CudaTrain, FollowsTheCpuWithWhatIsGivenFromOutside) {
         Case{lorenz, "", "loss_weights = 'relative'\n"}, Case{burgers, "inputs = { given = [] }\n", ""},
         Case{burgers, one + "frame = 'initial'\n", noisy}, Case{burgers, "", rollout + noisy},
         Case{lorenz, one, rollout + "hold = 'linear'\ntarget = 'mean'\n"},
-        Case{lorenz, "", autoregressive + noisy},
+        Case{lorenz, "", autoregressive + noisy}, Case{varied, "", ""}, Case{varied, "", rollout},
         Case{burgers, one + "frame = 'initial'\n",
              autoregressive + "loss_weights = 'relative'\nhold = 'linear'\n"}})
     expect_same_descent(

@@ -138,6 +138,7 @@ DeviceTiming time_step_on_device(const System& system, const NetworkShape& shape
   const DeviceArray<double> resolved(batch * steps * d), predicted(batch * steps * c);
   RolloutRun run{.network = packed_sizes(shape),
                  .equations = DeviceEquations(*equations),
+                 .equations_of = nullptr,
                  .members = 1,
                  .d = static_cast<int>(d),
                  .count = static_cast<int>(batch),

@@ -133,9 +133,6 @@ class DeviceNetworkClosure final : public ClosureModel {
 };
 
 GroupResult DeviceNetworkClosure::roll(const GroupTask& task, GroupStart start) const {
-  if (!task.systems.empty())
-    throw UsageError(
-        "the CUDA rollout has one set of parameters for all trajectories; roll these data out on the CPU");
   const auto equations = task.system.reduced_equations();
   const std::size_t d = task.system.resolved_size(), c = shape_.d_out, times = task.time.size();
   if (!equations || d > most_rolled_variables)
@@ -164,6 +161,9 @@ GroupResult DeviceNetworkClosure::roll(const GroupTask& task, GroupStart start) 
              output = on_device(normalisers_.output.numbers());
   const auto y = on_device(start.y), closure = on_device(start.closure), previous = on_device(start.previous),
              truth = on_device(start.truth);
+  std::vector<DeviceEquations> of_each;
+  for (const auto& system : task.systems) of_each.emplace_back(system->reduced_equations().value());
+  const auto equations_of = on_device(of_each);
   const auto reads = on_device(read_by(map));
   const auto given = on_device(start.given);
   const auto device_recurrent = on_device(recurrent);
@@ -172,6 +172,7 @@ GroupResult DeviceNetworkClosure::roll(const GroupTask& task, GroupStart start) 
 
   RolloutRun run{.network = packed_sizes(shape_.member()),
                  .equations = DeviceEquations(*equations),
+                 .equations_of = of_each.empty() ? nullptr : equations_of.data(),
                  .members = static_cast<int>(shape_.members),
                  .d = static_cast<int>(d),
                  .count = static_cast<int>(task.count),

@@ -48,10 +48,11 @@ __device__ void advance(const Equations& equations, const RolloutRun& run, int d
   for (int v = 0; v < d; ++v) y[v * group] = state[v];
 }
 
-__device__ void advance(const RolloutRun& run, double* y, const double* closure, const double* previous,
-                        int group) {
+__device__ void advance(const RolloutRun& run, int trajectory, double* y, const double* closure,
+                        const double* previous, int group) {
   const int d = run.d;
-  run.equations.visit<most_rolled_variables>(d, [&](const auto& equations, auto room) {
+  const DeviceEquations& of = run.equations_of ? run.equations_of[trajectory] : run.equations;
+  of.visit<most_rolled_variables>(d, [&](const auto& equations, auto room) {
     constexpr int D = decltype(room)::value;
     advance<D>(equations, run, D == most_rolled_variables ? d : D, y, closure, previous, group);
   });
@@ -80,7 +81,7 @@ __device__ void finish_step(float* shared, const Layout& at, const RolloutRun& r
     run.predicted[row * c + j] = blown ? nan : closure[j * group];
   }
   if (n + 1 < run.times) {
-    advance(run, y, closure, run.offset + n > 0 ? previous : nullptr, group);
+    advance(run, trajectory, y, closure, run.offset + n > 0 ? previous : nullptr, group);
     if (n + 1 <= run.history)  // still reading the true past
       for (int v = 0; v < d; ++v)
         y[v * group] = run.truth[(static_cast<std::size_t>(trajectory) * (run.history + 1) + n + 1) * d + v];

@@ -19,6 +19,7 @@ inline constexpr int most_rolled_variables = 32;
 struct RolloutRun {
   PackedSizes network;
   DeviceEquations equations;
+  const DeviceEquations* equations_of;  // (count), where parameters vary, else null
   int members;            // networks of these sizes whose outputs are added up
   int d;                  // resolved variables
   int count;              // trajectories
