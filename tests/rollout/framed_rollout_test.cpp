@@ -129,6 +129,20 @@ TEST_F(FramedRollout, AContinuedOneKeepsItsFrame) {
   }
 }
 
+TEST_F(FramedRollout, OnACudaDeviceReadsVariablesThemselvesOnly) {
+  test::write_bytes(file("products.toml"),
+                    study("inputs = { state = [\"phi1\", \"psi1 - phi2\", \"psi3*phi1\"] }\n"));
+  const auto trained = mac("train @/products.toml --data @/data.h5 -o @/products.safetensors --threads 1");
+  ASSERT_EQ(trained.exit_code, 0) << trained.output;
+  const auto rolled = mac("rollout @/products.safetensors --data @/data.h5 -o @/no.h5 --device cuda");
+  EXPECT_EQ(rolled.exit_code, 2) << rolled.output;
+  EXPECT_NE(
+      rolled.output.find("reads psi1 - phi2, and a CUDA device rolls out with variables themselves only: "
+                         "use --device cpu"),
+      std::string::npos)
+      << rolled.output;
+}
+
 TEST_F(FramedRollout, AnotherFrameIsNoStartForATraining) {
   std::string text = study("");
   text.replace(text.find("[training]\n"), 11, "[training]\ninit = \"" + file("framed.safetensors") + "\"\n");
