@@ -89,11 +89,14 @@ __device__ void finish_step(float* shared, const Layout& at, const RolloutRun& r
   for (int j = 0; j < c; ++j) previous[j * group] = closure[j * group];
 }
 
-template <class Net, int GROUP, bool SHARED_WEIGHTS, int THREADS>
-__global__ void __launch_bounds__(THREADS) free_rollout_kernel(const RolloutRun run) {
+/// Trajectories that a thread takes at once.
+__host__ __device__ constexpr int tile_of(int group) { return group % 4 == 0 ? 4 : 1; }
+
+template <class Net, int GROUP, bool SHARED_WEIGHTS, int MOST_THREADS>
+__global__ void __launch_bounds__(MOST_THREADS) free_rollout_kernel(const RolloutRun run) {
   extern __shared__ float4 shared_quads[];
   float* const shared = reinterpret_cast<float*>(shared_quads);
-  constexpr int group = GROUP, tile = GROUP % 4 == 0 ? 4 : 1;
+  constexpr int group = GROUP, tile = tile_of(GROUP);
   const Net net(run.network);
   const Layout at(net, run.d, group, SHARED_WEIGHTS);
   const int d = run.d, c = net.d_out, states = net.state();
@@ -112,7 +115,7 @@ __global__ void __launch_bounds__(THREADS) free_rollout_kernel(const RolloutRun 
     const auto exchange = [&](auto* shared_rows, auto* rows, int width, bool load, int part = 0,
                               int parts = 1) {
       const auto row = [&](int g) { return (static_cast<std::size_t>(first + g) * parts + part) * width; };
-      for (int i = threadIdx.x; i < width * group; i += THREADS) {
+      for (int i = threadIdx.x; i < width * group; i += blockDim.x) {
         const int g = i / width, k = i % width;
         if (load)
           shared_rows[k * group + g] = rows[row(min(g, existing - 1)) + k];
@@ -137,7 +140,7 @@ __global__ void __launch_bounds__(THREADS) free_rollout_kernel(const RolloutRun 
     __syncthreads();
     for (int n = run.first; n < run.end; ++n) {
       if (n > 0 || !run.continued) {
-        for (int i = threadIdx.x; i < net.d_in * group; i += THREADS)
+        for (int i = threadIdx.x; i < net.d_in * group; i += blockDim.x)
           shared[at.step.x + i] =
               static_cast<float>(run.input.to_network(i / group, input_at(n, i / group, i % group)));
         for (int member = 0; member < run.members; ++member) {
@@ -177,20 +180,24 @@ struct RolloutVariant {
   void (*kernel)(RolloutRun);
   bool (*suits)(const PackedSizes&);
   std::size_t (*bytes)(const PackedSizes&, int d);
-  int group, threads;
+  int (*threads)(const PackedSizes&);  // as many as have work in the widest phases, as far as registers go
+  int group;
   bool shared_weights;
 };
 
 template <class Net, int GROUP, bool SHARED_WEIGHTS>
 constexpr RolloutVariant variant() {
-  constexpr int threads = GROUP == 1 ? 256 : 512;
-  return {free_rollout_kernel<Net, GROUP, SHARED_WEIGHTS, threads>,
+  constexpr int most_threads = GROUP == 1 ? 256 : GROUP == 4 ? 512 : 576;
+  return {free_rollout_kernel<Net, GROUP, SHARED_WEIGHTS, most_threads>,
           Net::suits,
           [](const PackedSizes& sizes, int d) {
             return Layout(Net(sizes), d, GROUP, SHARED_WEIGHTS).shared.used * sizeof(float);
           },
+          [](const PackedSizes& sizes) {
+            const int busy = Net::Layer::lanes(Net(sizes)) * (GROUP / tile_of(GROUP));
+            return std::clamp(round_up(busy, 32), 128, int{most_threads});
+          },
           GROUP,
-          threads,
           SHARED_WEIGHTS};
 }
 using Mamba = PackedLayout<mamba::StepLayer, AnyPackedSizes>;
@@ -212,14 +219,19 @@ const RolloutVariant variants[] = {
 std::optional<RolloutLaunch> choose_launch(const PackedSizes& network, int d, int count,
                                            const SharedMemory& shared, int processors) {
   std::optional<RolloutLaunch> launch;
+  int fewest = 0;
   for (const RolloutVariant& variant : variants) {
     if (!variant.suits(network)) continue;
     const std::size_t bytes = variant.bytes(network, d);
     if (bytes > shared.per_block) continue;
-    if (launch && variants[launch->variant].shared_weights && !variant.shared_weights) break;
-    const int groups = (count + variant.group - 1) / variant.group;
-    launch = {static_cast<int>(&variant - variants), std::min(groups, processors), bytes};
-    if (count > (variant.group - 1) * processors) break;
+    const RolloutVariant* const before = launch ? &variants[launch->variant] : nullptr;
+    if (before && before->shared_weights && !variant.shared_weights) break;
+    const int groups = (count + variant.group - 1) / variant.group,
+              rounds = (groups + processors - 1) / processors;
+    if (before && (rounds > fewest || variant.group == before->group)) continue;
+    fewest = rounds;
+    launch = {static_cast<int>(&variant - variants), std::min(groups, processors), variant.threads(network),
+              bytes};
   }
   return launch;
 }
@@ -227,7 +239,7 @@ std::optional<RolloutLaunch> choose_launch(const PackedSizes& network, int d, in
 void launch_rollout(const RolloutRun& run, const RolloutLaunch& launch, cudaStream_t stream) {
   const RolloutVariant& variant = variants[launch.variant];
   allow_shared_memory(variant.kernel, launch.bytes);
-  variant.kernel<<<launch.blocks, variant.threads, launch.bytes, stream>>>(run);
+  variant.kernel<<<launch.blocks, launch.threads, launch.bytes, stream>>>(run);
 }
 
 }  // namespace mac::cuda

@@ -20,13 +20,13 @@ struct RolloutRun {
   PackedSizes network;
   DeviceEquations equations;
   const DeviceEquations* equations_of;  // (count), where parameters vary, else null
-  int members;            // networks of these sizes whose outputs are added up
-  int d;                  // resolved variables
-  int count;              // trajectories
-  int first, end, times;  // steps first..end-1 of `times` are taken
-  int offset;             // number of step 0 in the data
-  int history;            // y is the truth up to and including this step
-  bool continued;         // step 0 has its prediction already
+  int members;                          // networks of these sizes whose outputs are added up
+  int d;                                // resolved variables
+  int count;                            // trajectories
+  int first, end, times;                // steps first..end-1 of `times` are taken
+  int offset;                           // number of step 0 in the data
+  int history;                          // y is the truth up to and including this step
+  bool continued;                       // step 0 has its prediction already
   double dt;
   HeldClosure held;
   int drives[most_rolled_variables];  // closure that drives variable v, or -1
@@ -53,11 +53,12 @@ struct RolloutRun {
 struct RolloutLaunch {
   int variant;        // place in the table of compiled kernels
   int blocks;         // of the launch
+  int threads;        // of a block
   std::size_t bytes;  // of shared memory
 };
 
-/// The largest groups that fit and leave no multiprocessor without one, else the smallest that fit; none if
-/// not even one trajectory's state fits.
+/// The smallest groups that fit and with which blocks go the fewest rounds, each of which takes a group through all
+/// steps; none if not even one trajectory's state fits. Twelve trajectories take 1.8 times as long as one.
 std::optional<RolloutLaunch> choose_launch(const PackedSizes& network, int d, int count,
                                            const SharedMemory& shared, int processors);
 
