@@ -22,6 +22,7 @@ struct Options {
   Common common;
   std::string work;
   std::string system = "burgers";
+  std::string experiment;  // a file whose system it is, beside the network of the paper's system
   std::string kind = "mamba";
   std::string model;  // a file whose network it is, instead of the paper's
   std::string precision = "float32";
@@ -62,10 +63,17 @@ nlohmann::json to_json(const Options& options, const NetworkShape& shape) {
 void run_on_device(const Options& options) {
   const NetworkShape shape = shape_of(options);
   const auto system =
-      Experiment::parse("[system]\nname = \"" + options.system +
-                            "\"\n[data]\ndt = 1e-4\n[data.test]\ntrajectories = 1\nhorizon = 1\n",
-                        "the benchmark")
-          .system;
+      options.experiment.empty()
+          ? Experiment::parse("[system]\nname = \"" + options.system +
+                                  "\"\n[data]\ndt = 1e-4\n[data.test]\ntrajectories = 1\nhorizon = 1\n",
+                              "the benchmark")
+                .system
+          : Experiment::read(options.experiment).system;
+  if (system->resolved_size() != shape.d_in || system->closure_size() != shape.d_out)
+    throw UsageError(
+        "{}: its system has {} resolved variables and {} closures, the network of {} reads {} and gives {}",
+        options.experiment, system->resolved_size(), system->closure_size(), options.system, shape.d_in,
+        shape.d_out);
   const bool step = options.work == "step";
   const std::size_t batch = options.batch ? options.batch : step ? 1 : 96;
   const auto [timing, gigabytes] = step ? time_step_on_device(*system, shape, batch)
@@ -168,6 +176,11 @@ void add_bench(CLI::App& program) {
   command->add_option("--system", options->system, "The paper's network for this system")
       ->check(CLI::IsMember({"burgers", "kdv", "lorenz96", "power_grid"}))
       ->capture_default_str();
+  command
+      ->add_option(
+          "--experiment", options->experiment,
+          "cuda: equations of this experiment's system instead, as many as the network has variables")
+      ->type_name("FILE");
   command->add_option("--kind", options->kind, fmt::format("{}", fmt::join(layer_kind_names(), ", ")))
       ->check(CLI::IsMember(layer_kind_names()))
       ->capture_default_str();
@@ -221,7 +234,7 @@ void add_bench(CLI::App& program) {
     };
     for (const char* option : {"--length", "--recipe", "--models", "--rollout-steps"})
       only_for(options->work, "train", option);
-    for (const char* option : {"--recipe", "--models", "--rollout-steps"})
+    for (const char* option : {"--recipe", "--models", "--rollout-steps", "--experiment"})
       only_for(options->device, "cuda", option);
     for (const char* option : {"--precision", "--model"}) only_for(options->device, "cpu", option);
     if (options->device == "cuda") return run_on_device(*options);

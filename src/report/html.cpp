@@ -175,10 +175,11 @@ std::string html_page(const std::string& title, const std::string& lead,
   return fmt::format(
       "<!DOCTYPE html>\n<html lang=\"en\" xmlns=\"http://www.w3.org/1999/xhtml\">\n<head>\n"
       "<meta charset=\"utf-8\"/>\n<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\"/>\n"
-      "<title>{0}</title>\n<style>{1}</style>\n</head>\n<body>\n<main>\n<h1>{0}</h1>\n{2}<nav "
+      "<meta name=\"description\" content=\"{2}\"/>\n"
+      "<title>{0}</title>\n<style>{1}</style>\n</head>\n<body>\n<main>\n<h1>{0}</h1>\n<p>{2}</p>\n<nav "
       "aria-label=\"Sections\">\n{3}</nav>\n{4}"
       "</main>\n</body>\n</html>\n",
-      escaped(title), style_sheet, html_paragraph(lead), links, body);
+      escaped(title), style_sheet, escaped(lead), links, body);
 }
 
 }  // namespace mac::report

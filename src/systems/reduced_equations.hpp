@@ -8,7 +8,9 @@
 #include <algorithm>
 #include <cstddef>
 #include <mac/host_device.hpp>
+#include <memory>
 #include <span>
+#include <string>
 #include <variant>
 
 #include "systems/fourier_modes.hpp"
@@ -47,8 +49,17 @@ struct FourierModes {
   }
 };
 
+/// Equations that came as text: C++ for a compiler at run time (systems/equations/device_code.hpp).
+struct WrittenEquations {
+  /// On single numbers. With 3,000 the compiler takes some twenty seconds for a kernel, and the time grows with their square.
+  static constexpr std::size_t most_operations = 3000;
+
+  std::size_t variables = 0;
+  std::shared_ptr<const std::string> code;
+};
+
 struct ReducedEquations {
-  std::variant<LorenzRing, FourierModes, GridBuses> of;
+  std::variant<LorenzRing, FourierModes, GridBuses, WrittenEquations> of;
 };
 
 /// drives[v]: the closure that drives variable v, or -1; closure j drives targets[j].

@@ -5,12 +5,16 @@
 #include <numeric>
 
 #include "network/cpu/engine.hpp"
+#include "network/cpu/segment_plan.hpp"
 
 namespace mac {
 
 namespace {
 
 using cpu::largest_slot_count;
+
+/// Whether the engine takes a batch as it is: fewer sequences it may cut, by the shape of the whole batch.
+bool can_be_shared(const BatchForm& form) { return form.at_once * form.sequences > cpu::largest_cut_batch; }
 
 /// Whether slots are made of whole samples, of which a group has `group_size` and all have `rows` groups. Chains are
 /// groups of all samples at the first start, then at the second, ...: which slot a sample's chains fall into repeats with
@@ -36,7 +40,8 @@ BatchShare::BatchShare(const BatchForm& form, std::size_t lanes, Ranks& ranks)
       rows_(by_samples_ ? groups_of(form.at_once, group_size_)
                         : groups_of(form.at_once * form.sequences, lanes)),
       residues_(std::min(rows_, largest_slot_count)),
-      parts_(by_samples_ || of_whole_batches_ ? std::min(residues_, ranks.size()) : 1),
+      parts_(can_be_shared(form) && (by_samples_ || of_whole_batches_) ? std::min(residues_, ranks.size())
+                                                                       : 1),
       ranks_(ranks),
       samples_(samples_of(ranks.rank() % parts_)) {}
 

@@ -60,6 +60,9 @@ struct DescentModel {
 std::unique_ptr<Descent<float>> make_device_descent(const DescentPlan& plan, const NetworkShape& shape,
                                                     std::span<const DescentModel> models);
 
+/// Why the system's equations, which came as text, cannot be compiled for the device; empty where they can or need not be.
+std::string uncompiled_equations(const System& system);
+
 /// Whether make_device_descent knows the stage's loss for this system: closure losses, and rollout losses
 /// where the system has reduced_equations(), of networks that read all resolved variables in order, in frames or as they
 /// are, and behind them what is given from outside. Others run on the host around a device's network.

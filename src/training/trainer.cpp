@@ -98,6 +98,7 @@ class Trainer {
                  models[0].network->noise},
         engine_(make_engine<T>(shape_, options.device, threads_, shared_gradient_)) {
     check_processors();
+    warn_of_host_steps();
     std::vector<double> start;  // empty: random weights
     if (!plan_.init_file.empty()) {
       auto [parameters, remark] =
@@ -216,6 +217,15 @@ class Trainer {
             "say "
             "--portable, or take nodes of one kind",
             r, all[0], all[r]);
+  }
+
+  /// Rollout losses of equations that came as text need a compiler at run time.
+  void warn_of_host_steps() const {
+    const bool rolls = std::ranges::any_of(
+        plan_.stages, [](const StagePlan& stage) { return stage.loss != LossKind::closure; });
+    if (options_.device != Device::cuda || options_.quiet || !rolls) return;
+    if (const std::string reason = uncompiled_equations(*experiment_.system); !reason.empty())
+      say("mac: rollout losses take their coupled steps on the host, which is slower: {}\n", reason);
   }
 
   static bool any_rank(bool here) {

@@ -9,6 +9,7 @@
 #include <sstream>
 #include <thread>
 
+#include "cuda/written_systems.hpp"
 #include "support/process.hpp"
 #include "training/small_training.hpp"
 
@@ -184,7 +185,9 @@ steps = 5
 noise = 1e-3
 noise_from = 0
 )";
-  for (const std::string& system : {lorenz, grid, burgers, five_modes})
+  std::vector<std::string> systems{lorenz, grid, burgers, five_modes};
+  systems.insert(systems.end(), written_systems.begin(), written_systems.end());
+  for (const std::string& system : systems)
     for (const std::string hold : {"zero", "linear"})
       for (const auto& [form, weights] :
            {std::pair("sequence", "none"), std::pair("sequence", "relative"),

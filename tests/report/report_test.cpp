@@ -95,6 +95,12 @@ TEST(Report, SaysWhatWasRun) {
     EXPECT_NE(burgers().page.find(text), std::string::npos) << text;
 }
 
+TEST(Report, SaysInItsHeadWhatItIs) {
+  const std::string head = burgers().page.substr(0, burgers().page.find("<style>"));
+  EXPECT_NE(head.find("<meta name=\"description\" content=\"A reduced model of 6 resolved variables"),
+            std::string::npos);
+}
+
 TEST(Report, BeginsWithTheVerdict) {
   const std::string& page = burgers().page;
   const std::size_t headline = page.find("<p class=\"headline");

@@ -10,6 +10,7 @@
 #include "experiment/training_settings.hpp"
 #include "network/cuda/device.hpp"
 #include "rollout/cuda/free_rollout.hpp"
+#include "systems/reduced_equations.hpp"
 #include "training/descent.hpp"
 
 namespace mac {
@@ -137,7 +138,6 @@ DeviceTiming time_step_on_device(const System& system, const NetworkShape& shape
   const auto blow_up = on_device(std::vector<int>(batch, -1));
   const DeviceArray<double> resolved(batch * steps * d), predicted(batch * steps * c);
   RolloutRun run{.network = packed_sizes(shape),
-                 .equations = DeviceEquations(*equations),
                  .equations_of = nullptr,
                  .members = 1,
                  .d = static_cast<int>(d),
@@ -173,7 +173,7 @@ DeviceTiming time_step_on_device(const System& system, const NetworkShape& shape
   DeviceTiming result;
   result.timing = time(9, stream, [&] {
     y.upload(start.data(), start.size(), stream);
-    launch_rollout(run, *launch, stream);
+    launch_rollout(*equations, run, *launch, stream);
     check_launch("starting a rollout");
   });
   result.timing.median_seconds /= steps, result.timing.best_seconds /= steps;

@@ -1,4 +1,5 @@
-// A reduced right-hand side as a kernel takes it when it has to choose among all of them.
+// A reduced right-hand side as a kernel takes it when it has to choose among those that are compiled with the program.
+// Equations that came as text have kernels of their own (written_kernel.hpp).
 #pragma once
 
 #include <cuda_runtime.h>
@@ -21,6 +22,10 @@ struct DeviceEquations {
     std::visit([this](const auto& of) { set(of); }, equations.of);
   }
 
+  /// Those of a trajectory: `each` is null where all have these.
+  __device__ const DeviceEquations& of(const DeviceEquations* each, int trajectory) const {
+    return each ? each[trajectory] : *this;
+  }
   /// f(equations, room): `room` is a constant, d where that is the number of variables in the paper, so that they are
   /// in registers, else `Any`.
   template <int Any, class F>
@@ -41,6 +46,7 @@ struct DeviceEquations {
   void set(const LorenzRing& of) { kind = Kind::ring, ring = of; }
   void set(const FourierModes& of) { kind = Kind::modes, modes = of; }
   void set(const GridBuses& of) { kind = Kind::grid, grid = of; }
+  void set(const WrittenEquations&) {}  // never gets here: has kernels of its own
 
   template <int Any, class Equations, class F>
   __device__ static void with_room(const Equations& equations, int d, F f) {

@@ -1,16 +1,14 @@
-// What the sequence engine keeps: records of chunks for the backward pass, and each thread's working memory.
+// What the sequence engine works in: records of chunks for the backward pass, and each thread's memory.
 #pragma once
 
 #include <mac/network.hpp>
 #include <vector>
 
 #include "network/cpu/sequence_blocks.hpp"
+#include "network/cpu/stretch.hpp"
 
 namespace mac::cpu {
 
-// Time points of a chunk: a multiple of six (linear layers take six at once). A block of the paper's networks
-// then works in 1 to 2 MB; from 12 to 24 the speed is the same.
-constexpr std::size_t kChunk = 18;
 constexpr std::size_t kSegment = 16;  // chunks
 
 /// What the backward pass of a chunk starts from.
@@ -40,18 +38,6 @@ class RecordStore {
  private:
   std::size_t state_size_ = 0, size_ = 0;
   T* data_ = nullptr;
-};
-
-/// Everything a pass needs whose size depends on batch and time.
-template <class T>
-struct CpuTape : Tape {
-  Arena<T> arena;
-  SequenceDims largest;
-  bool complete;             // records of all chunks are kept
-  RecordStore<T> records;    // complete: (group, chunk); else (thread, chunk of the segment)
-  T* checkpoints = nullptr;  // unless complete: (group, segment, state_size, lane)
-
-  CpuTape(std::size_t lanes, SequenceDims dims) : arena(lanes), largest(dims) {}
 };
 
 /// What one thread works in.

@@ -9,11 +9,13 @@
 #include <mac/model.hpp>
 #include <mac/progress.hpp>
 
+#include "coupling/cuda/device_equations.hpp"
 #include "coupling/fourier_frame.hpp"
 #include "coupling/input_map.hpp"
 #include "network/cuda/device.hpp"
 #include "rollout/cuda/free_rollout.hpp"
 #include "rollout/group.hpp"
+#include "systems/reduced_equations.hpp"
 
 namespace mac {
 
@@ -136,8 +138,16 @@ GroupResult DeviceNetworkClosure::roll(const GroupTask& task, GroupStart start) 
   const auto equations = task.system.reduced_equations();
   const std::size_t d = task.system.resolved_size(), c = shape_.d_out, times = task.time.size();
   if (!equations || d > most_rolled_variables)
-    throw UsageError("the reduced equations of {} cannot be rolled out on a CUDA device: use --device cpu",
-                     task.system.name());
+    throw UsageError(
+        "the reduced equations of {} cannot be rolled out on a CUDA device, which takes up to {} variables, "
+        "and from "
+        "equations as text up to {} operations: use --device cpu",
+        task.system.name(), most_rolled_variables, WrittenEquations::most_operations);
+  if (!task.systems.empty() && std::holds_alternative<WrittenEquations>(equations->of))
+    throw UsageError(
+        "the equations of {} are text and their parameters vary, with which a CUDA device does not roll out "
+        "yet: use --device cpu",
+        task.system.name());
   if (!task.dt.is_one_rk4_step())
     throw UsageError(
         "the reduced equations of {} are stiff and take substeps or ETDRK4, which a CUDA device does not "
@@ -171,7 +181,6 @@ GroupResult DeviceNetworkClosure::roll(const GroupTask& task, GroupStart start) 
   const DeviceArray<double> resolved(task.count * times * d), predicted(task.count * times * c);
 
   RolloutRun run{.network = packed_sizes(shape_.member()),
-                 .equations = DeviceEquations(*equations),
                  .equations_of = of_each.empty() ? nullptr : equations_of.data(),
                  .members = static_cast<int>(shape_.members),
                  .d = static_cast<int>(d),
@@ -205,7 +214,7 @@ GroupResult DeviceNetworkClosure::roll(const GroupTask& task, GroupStart start) 
   if (!launch) throw Error("{}: is too large for rollouts on the CUDA device: use --device cpu", name());
   for (; run.first < run.times; run.first = run.end) {
     run.end = std::min(run.first + steps_of_launch, run.times);
-    launch_rollout(run, *launch, nullptr);
+    launch_rollout(*equations, run, *launch, nullptr);
     check_launch("starting a rollout");
     check(cudaStreamSynchronize(nullptr), "rolling out");
     throw_if_interrupted();

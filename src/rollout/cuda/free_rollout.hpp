@@ -6,19 +6,24 @@
 #include <mac/hold.hpp>
 #include <optional>
 
-#include "coupling/cuda/device_equations.hpp"
 #include "network/cuda/launch_plan.hpp"
 #include "network/cuda/packed_network.hpp"
 #include "network/normaliser.hpp"
 
+namespace mac {
+struct ReducedEquations;  // systems/reduced_equations.hpp
+}
+
 namespace mac::cuda {
+
+struct KernelName;       // coupling/cuda/written_kernel.hpp
+struct DeviceEquations;  // coupling/cuda/device_equations.hpp
 
 /// Largest number of resolved variables.
 inline constexpr int most_rolled_variables = 32;
 
 struct RolloutRun {
   PackedSizes network;
-  DeviceEquations equations;
   const DeviceEquations* equations_of;  // (count), where parameters vary, else null
   int members;                          // networks of these sizes whose outputs are added up
   int d;                                // resolved variables
@@ -62,6 +67,10 @@ struct RolloutLaunch {
 std::optional<RolloutLaunch> choose_launch(const PackedSizes& network, int d, int count,
                                            const SharedMemory& shared, int processors);
 
-void launch_rollout(const RolloutRun& run, const RolloutLaunch& launch, cudaStream_t stream);
+/// The kernel of such a launch for equations that came as text.
+KernelName own_rollout_kernel(const PackedSizes& network, const RolloutLaunch& launch);
+
+void launch_rollout(const ReducedEquations& equations, const RolloutRun& run, const RolloutLaunch& launch,
+                    cudaStream_t stream);
 
 }  // namespace mac::cuda

@@ -22,6 +22,7 @@
 #include "systems/equations/means.hpp"
 #include "systems/equations/programs.hpp"
 #include "systems/equations/read_model.hpp"
+#include "systems/reduced_equations.hpp"
 
 namespace mac {
 
@@ -138,6 +139,16 @@ class EquationSystem final : public System {
   void reduced_rhs_vjp(const double* y, const double* adjoint, double* grad_y) const override {
     const Program& program = reduced_once().kept;
     program.add_gradient(y, adjoint, grad_y, scratch(program));
+  }
+
+  /// Found once, as far as that goes: the means may take a simulation.
+  std::optional<ReducedEquations> reduced_equations() const override {
+    std::call_once(code_made_, [this] {
+      if (auto code = reduced_code(*model_, means()))
+        code_ = std::make_shared<const std::string>(*std::move(code));
+    });
+    if (!code_) return std::nullopt;
+    return ReducedEquations{WrittenEquations{resolved_size(), code_}};
   }
 
   std::size_t full_size() const override { return static_cast<std::size_t>(model_->full_size); }
@@ -348,12 +359,13 @@ class EquationSystem final : public System {
   Starts starts_;
   std::vector<Quantity> quantities_;
   std::unique_ptr<Program> diagnostics_;
-  mutable std::once_flag means_made_, reduced_made_, full_made_;
+  mutable std::once_flag means_made_, reduced_made_, full_made_, code_made_;
   mutable std::vector<double> means_;
   mutable std::unique_ptr<Reduced> reduced_;
   mutable std::atomic<const Reduced*> reduced_ready_ =
       nullptr;  // call_once alone costs as much as a small model
   mutable std::shared_ptr<Program> full_;
+  mutable std::shared_ptr<const std::string> code_;
 };
 
 }  // namespace

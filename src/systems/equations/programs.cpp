@@ -1,6 +1,7 @@
 #include "systems/equations/programs.hpp"
 
 #include "systems/equations/build.hpp"
+#include "systems/equations/device_code.hpp"
 
 namespace mac::equations {
 
@@ -18,6 +19,15 @@ std::vector<std::int32_t> places(const Model& model, const Equation& equation) {
   for (const std::int32_t point : equation.points)
     result.push_back(model.variables[equation.variable].offset + point);
   return result;
+}
+
+std::vector<Output> reduced_rates(const Model& model, const std::vector<double>& means, Graph& graph) {
+  Builder builder(model, graph, View::reduced, means);
+  std::vector<Output> outputs;
+  for (const Equation& equation : model.equations)
+    if (model.variables[equation.variable].resolved)
+      outputs.push_back({builder.rate(equation), places(model, equation)});
+  return outputs;
 }
 
 }  // namespace
@@ -61,12 +71,14 @@ Program full_program(const Model& model, const std::vector<std::size_t>& targets
 
 Program reduced_program(const Model& model, const std::vector<double>& means, bool keep) {
   Graph graph = make_graph(model);
-  Builder builder(model, graph, View::reduced, means);
-  std::vector<Output> outputs;
-  for (const Equation& equation : model.equations)
-    if (model.variables[equation.variable].resolved)
-      outputs.push_back({builder.rate(equation), places(model, equation)});
+  const std::vector<Output> outputs = reduced_rates(model, means, graph);
   return Program(graph, outputs, static_cast<std::size_t>(model.resolved_size), keep);
+}
+
+std::optional<std::string> reduced_code(const Model& model, const std::vector<double>& means) {
+  Graph graph = make_graph(model);
+  const std::vector<Output> outputs = reduced_rates(model, means, graph);
+  return device_code(graph, outputs, static_cast<std::size_t>(model.resolved_size));
 }
 
 Program scalar_program(const Model& model, const std::vector<Expression>& expressions) {

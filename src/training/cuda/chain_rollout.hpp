@@ -6,19 +6,25 @@
 // each step (stepwise_rollout_loss.cpp).
 #pragma once
 
+#include <cuda_runtime.h>
+
 #include <optional>
 
-#include "coupling/cuda/device_equations.hpp"
 #include "network/cuda/launch_plan.hpp"
 #include "network/cuda/packed_network.hpp"
-#include "training/cuda/coupled_chains.hpp"
+#include "training/cuda/rollout_problem.hpp"
+
+namespace mac {
+struct ReducedEquations;  // systems/reduced_equations.hpp
+}
 
 namespace mac::cuda {
+
+struct KernelName;  // coupling/cuda/written_kernel.hpp
 
 struct ChainRollout {
   RolloutProblem problem;
   PackedSizes network;
-  DeviceEquations equations;
   int steps;  // 1..steps-1 are taken; the caller takes step 0
 
   const float* weights;  // (model, packed): for Reading::forward, or Reading::backward on the way back
@@ -53,8 +59,14 @@ std::optional<ChainLaunch> choose_chain_launch(const PackedSizes& network, const
 /// Numbers of the tape of a chain.
 std::size_t tape_numbers(const PackedSizes& network, std::size_t steps);
 
-void launch_chains(const ChainRollout& run, const ChainLaunch& launch, cudaStream_t stream);
-void launch_chains_back(const ChainRollout& run, const ChainLaunch& launch, cudaStream_t stream);
+/// The kernels both ways for equations that came as text.
+KernelName own_chains_kernel(const PackedSizes& network, const ChainLaunch& launch);
+KernelName own_chains_back_kernel(const PackedSizes& network, const ChainLaunch& launch);
+
+void launch_chains(const ReducedEquations& equations, const ChainRollout& run, const ChainLaunch& launch,
+                   cudaStream_t stream);
+void launch_chains_back(const ReducedEquations& equations, const ChainRollout& run, const ChainLaunch& launch,
+                        cudaStream_t stream);
 
 /// packed (model, count) from parameters (model, parameters) by the places of Packer.
 void launch_pack(const float* parameters, std::size_t parameter_count, const int* places, int count,

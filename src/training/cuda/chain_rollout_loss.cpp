@@ -38,7 +38,6 @@ class ChainRolloutLoss final : public AutoregressiveRolloutLoss {
                 static_cast<int>(models_), packed_.data(), stream);
     return {.problem = problem_,
             .network = sizes_,
-            .equations = DeviceEquations(equations_),
             .steps = static_cast<int>(steps_),
             .weights = packed_.data(),
             .z = z(0),
@@ -57,11 +56,11 @@ class ChainRolloutLoss final : public AutoregressiveRolloutLoss {
   }
 
   void later_steps(const float* parameters, cudaStream_t stream) override {
-    launch_chains(chains_with(parameters, forward_places_, stream), launch_, stream);
+    launch_chains(equations_, chains_with(parameters, forward_places_, stream), launch_, stream);
   }
 
   void later_steps_back(const float* parameters, float* gradient, bool add, cudaStream_t stream) override {
-    launch_chains_back(chains_with(parameters, backward_places_, stream), launch_, stream);
+    launch_chains_back(equations_, chains_with(parameters, backward_places_, stream), launch_, stream);
     const SequenceDims sequences{chains_of_model(), steps_ - 1};
     network_.forward(parameters, sequences, x_.data(), y_again_.data(), memory_.data(), nullptr,
                      &sequence_tape_, stream);

@@ -5,7 +5,7 @@
 #include <mac/dual.hpp>
 
 #include "coupling/coupled_rk4.hpp"
-#include "training/cuda/coupled_chains.hpp"
+#include "training/cuda/rollout_problem.hpp"
 
 namespace mac::cuda {
 

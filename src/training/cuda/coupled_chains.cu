@@ -1,11 +1,13 @@
-#include "training/cuda/coupled_chain.cuh"
+#include "coupling/cuda/written_kernel.hpp"
+#include "training/cuda/coupled_chains.hpp"
+#include "training/cuda/coupled_step.cuh"
 #include "training/cuda/device_random.cuh"
 
 namespace mac::cuda {
 
 namespace {
 
-constexpr int threads = 128;
+constexpr int threads = coupled_threads;
 
 /// A thread for each state of each window.
 __global__ void __launch_bounds__(threads)
@@ -38,23 +40,6 @@ __global__ void __launch_bounds__(threads)
   }
 }
 
-/// A thread for each chain.
-template <int Room, class Equations>
-__global__ void __launch_bounds__(threads)
-    coupled_step_kernel(const Equations equations, const RolloutProblem p, const CoupledArrays at,
-                        double* z_next, float* x_next, double* errors) {
-  const int chain = static_cast<int>(blockIdx.x * threads + threadIdx.x);
-  if (chain >= p.chains()) return;
-  const std::size_t offset = static_cast<std::size_t>(chain) * p.d,
-                    input = static_cast<std::size_t>(chain) * p.inputs();
-  step_chain<Room>(equations, p, at, chain, errors, [&](int v, double value) {
-    z_next[offset + v] = value;
-    if (x_next) x_next[input + v] = static_cast<float>(p.input.to_network(v, value));
-  });
-  const std::size_t next = static_cast<std::size_t>(p.window(chain)) * p.states + p.time(chain) + at.s + 1;
-  for (int k = 0; k < p.given && x_next; ++k) x_next[input + p.d + k] = at.given[next * p.given + k];
-}
-
 /// A thread for each window and variable.
 __global__ void __launch_bounds__(threads)
     window_losses_kernel(const RolloutProblem p, const double* errors, const WindowLosses windows) {
@@ -75,33 +60,6 @@ __global__ void __launch_bounds__(threads)
     windows.losses[part] = mean / parts;
     windows.slopes[i] = 2 / (parts * windows.errors);
   }
-}
-
-/// lanes_of(Room) lanes for each chain.
-template <int Room, class Equations>
-__global__ void __launch_bounds__(threads)
-    coupled_adjoint_kernel(const Equations equations, const RolloutProblem p, const CoupledArrays at,
-                           const double* z_next, const double* slopes, const double* d_z, const float* d_x,
-                           double* d_z_before, double* d_own, double* d_previous) {
-  constexpr int lanes = lanes_of(Room);
-  const int thread = static_cast<int>(blockIdx.x * threads + threadIdx.x), lane = thread % lanes;
-  const bool valid = thread / lanes < p.chains();
-  const int chain = valid ? thread / lanes : p.chains() - 1;  // all lanes of a warp exchange values
-  const std::size_t offset = static_cast<std::size_t>(chain) * p.d,
-                    input = static_cast<std::size_t>(chain) * p.inputs();
-  step_chain_back<Room>(
-      equations, p, at, chain, lane, z_next, slopes,
-      [&](int v) {
-        return d_z ? d_z[offset + v] + static_cast<double>(d_x[input + v]) * p.input.factor[v] : 0.0;
-      },
-      [&](double of_z, double own, double before) {
-        if (!valid) return;
-        d_z_before[offset + lane] = of_z;
-        if (const int j = p.drives[lane]; j >= 0) {
-          d_own[static_cast<std::size_t>(chain) * p.c + j] = own;
-          d_previous[static_cast<std::size_t>(chain) * p.c + j] = before;
-        }
-      });
 }
 
 /// A thread for each chain and closure.
@@ -126,14 +84,16 @@ __global__ void __launch_bounds__(threads) add_kernel(const float* from, float* 
 unsigned blocks_for(std::size_t count) { return static_cast<unsigned>((count + threads - 1) / threads); }
 
 /// Calls launch(room, equations): with the number of variables where it is one of the paper's systems, else
-/// with room for any.
-template <class Launch>
-void with_room(const ReducedEquations& equations, int d, const Launch& launch) {
+/// with room for any. For equations that came as text, launch_own(equations).
+template <class Launch, class LaunchOwn>
+void with_room(const ReducedEquations& equations, int d, const Launch& launch, const LaunchOwn& launch_own) {
   std::visit(
       [&](const auto& of) {
-        constexpr int of_paper = std::decay_t<decltype(of)>::variables_of_paper;
-        if (d == of_paper)
-          launch(std::integral_constant<int, of_paper>(), of);
+        using Equations = std::decay_t<decltype(of)>;
+        if constexpr (std::is_same_v<Equations, WrittenEquations>)
+          launch_own(of);
+        else if (d == Equations::variables_of_paper)
+          launch(std::integral_constant<int, Equations::variables_of_paper>(), of);
         else
           launch(std::integral_constant<int, static_cast<int>(most_variables)>(), of);
       },
@@ -141,6 +101,15 @@ void with_room(const ReducedEquations& equations, int d, const Launch& launch) {
 }
 
 }  // namespace
+
+KernelName coupled_step_name(const WrittenEquations& equations) {
+  return own_kernel("training/cuda/coupled_step.cuh", "coupled_step_kernel",
+                    {std::to_string(equations.variables)});
+}
+KernelName coupled_adjoint_name(const WrittenEquations& equations) {
+  return own_kernel("training/cuda/coupled_step.cuh", "coupled_adjoint_kernel",
+                    {std::to_string(equations.variables)});
+}
 
 void launch_start_rollouts(const RolloutProblem& problem, const BatchSource& source, const Sample* samples,
                            int models, int batch, int first, double noise, double* truth, float* given,
@@ -154,10 +123,16 @@ void launch_start_rollouts(const RolloutProblem& problem, const BatchSource& sou
 void launch_coupled_step(const ReducedEquations& equations, const RolloutProblem& problem,
                          const CoupledArrays& at, double* z_next, float* x_next, double* errors,
                          cudaStream_t stream) {
-  with_room(equations, problem.d, [&](auto room, const auto& of) {
-    coupled_step_kernel<room()>
-        <<<blocks_for(problem.chains()), threads, 0, stream>>>(of, problem, at, z_next, x_next, errors);
-  });
+  const unsigned blocks = blocks_for(problem.chains());
+  with_room(
+      equations, problem.d,
+      [&](auto room, const auto& of) {
+        coupled_step_kernel<room()><<<blocks, threads, 0, stream>>>(of, problem, at, z_next, x_next, errors);
+      },
+      [&](const WrittenEquations& of) {
+        launch_written(written_kernel(of, coupled_step_name(of)), blocks, threads, 0, stream, NoNumbers(),
+                       problem, at, z_next, x_next, errors);
+      });
 }
 
 void launch_window_losses(const RolloutProblem& problem, const double* errors, const WindowLosses& windows,
@@ -170,11 +145,20 @@ void launch_coupled_adjoint(const ReducedEquations& equations, const RolloutProb
                             const CoupledArrays& at, const double* z_next, const double* slopes,
                             const double* d_z, const float* d_x, double* d_z_before, double* d_own,
                             double* d_previous, cudaStream_t stream) {
-  with_room(equations, problem.d, [&](auto room, const auto& of) {
-    const std::size_t lanes = static_cast<std::size_t>(problem.chains()) * lanes_of(room());
-    coupled_adjoint_kernel<room()><<<blocks_for(lanes), threads, 0, stream>>>(
-        of, problem, at, z_next, slopes, d_z, d_x, d_z_before, d_own, d_previous);
-  });
+  const auto blocks_with = [&](int room) {
+    return blocks_for(static_cast<std::size_t>(problem.chains()) * lanes_of(room));
+  };
+  with_room(
+      equations, problem.d,
+      [&](auto room, const auto& of) {
+        coupled_adjoint_kernel<room()><<<blocks_with(room()), threads, 0, stream>>>(
+            of, problem, at, z_next, slopes, d_z, d_x, d_z_before, d_own, d_previous);
+      },
+      [&](const WrittenEquations& of) {
+        launch_written(written_kernel(of, coupled_adjoint_name(of)), blocks_with(problem.d), threads, 0,
+                       stream, NoNumbers(), problem, at, z_next, slopes, d_z, d_x, d_z_before, d_own,
+                       d_previous);
+      });
 }
 
 void launch_output_gradient(const RolloutProblem& problem, int s, const double* d_own, const double* later,

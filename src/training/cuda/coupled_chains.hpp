@@ -1,61 +1,23 @@
-// The rollout loss on the device: coupled steps of many chains and their gradient (see training/losses.hpp).
-//
-// Chain (w, t) starts from state t of window w; windows of all models are numbered through. Arrays (chain,
-// variables): z in double, x and y, the network's input and output, in float; x has what is given from outside behind the
-// variables.
+// The rollout loss on the device: coupled steps of many chains and their gradient (see training/losses.hpp). Arrays
+// (chain, variables): z in double, x and y, the network's input and output, in float.
 #pragma once
-
-#include <mac/hold.hpp>
-#include <mac/host_device.hpp>
 
 #include "systems/reduced_equations.hpp"
 #include "training/cuda/kernels.hpp"
+#include "training/cuda/rollout_problem.hpp"
 
 namespace mac::cuda {
 
-/// Largest number of resolved variables: a lane of a warp for each.
-inline constexpr std::size_t most_variables = 32;
+struct KernelName;  // coupling/cuda/written_kernel.hpp
 
-struct RolloutProblem {
-  int windows, windows_of_model, starts, states;
-  bool autoregressive;  // chains ordered by model, then t, then window; else by window, then t
-  int d, c;
-  int given = 0;  // inputs of the network from outside
-  double dt;
-  HeldClosure held;
-  int drives[most_variables];  // closure that drives variable v, or -1
-  NormaliserView input, output;
-
-  MAC_HOST_DEVICE int inputs() const { return d + given; }
-  MAC_HOST_DEVICE int chains() const { return windows * starts; }
-  MAC_HOST_DEVICE int chains_of_model() const { return windows_of_model * starts; }
-  MAC_HOST_DEVICE int chain(int w, int t) const {
-    if (!autoregressive) return w * starts + t;
-    return w / windows_of_model * chains_of_model() + t * windows_of_model + w % windows_of_model;
-  }
-  MAC_HOST_DEVICE int window(int chain) const {
-    if (!autoregressive) return chain / starts;
-    return chain / chains_of_model() * windows_of_model + chain % windows_of_model;
-  }
-  MAC_HOST_DEVICE int time(int chain) const {
-    return autoregressive ? chain % chains_of_model() / windows_of_model : chain % starts;
-  }
-};
+/// The kernels of launch_coupled_step and launch_coupled_adjoint for equations that came as text.
+KernelName coupled_step_name(const WrittenEquations& equations);
+KernelName coupled_adjoint_name(const WrittenEquations& equations);
 
 /// Windows `first`.. of each model's batch: truth (window, states, d), given (window, states, given), z and x of step 0.
 void launch_start_rollouts(const RolloutProblem& problem, const BatchSource& source, const Sample* samples,
                            int models, int batch, int first, double noise, double* truth, float* given,
                            double* z, float* x, cudaStream_t stream);
-
-/// Arrays of step s: what goes in, the network's output and that of the step before (null in step 0, where
-/// the prediction before is that of the chain one state earlier).
-struct CoupledArrays {
-  int s;
-  const double* z;
-  const float *y, *previous_y;
-  const double* truth;
-  const float* given = nullptr;
-};
 
 /// z_next and, unless null, the network's next input; squared errors are added to errors (chain, d), or put
 /// there by step 0.

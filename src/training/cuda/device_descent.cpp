@@ -4,6 +4,7 @@
 #include <mac/cuda.hpp>
 #include <optional>
 
+#include "coupling/cuda/written_kernel.hpp"
 #include "training/cuda/coupled_chains.hpp"
 #include "training/cuda/device_data.hpp"
 #include "training/cuda/device_loss.hpp"
@@ -151,12 +152,19 @@ class DeviceDescent final : public Descent<float> {
 
 }  // namespace cuda
 
+std::string uncompiled_equations(const System& system) {
+  const auto equations = system.reduced_equations();
+  const bool written = equations && std::holds_alternative<WrittenEquations>(equations->of);
+  return written ? cuda::runtime_compiler_unavailable() : std::string();
+}
+
 bool descends_on_device(const StagePlan& stage, const System& system, const InputMap& inputs) {
   if (stage.optimiser == OptimiserKind::lbfgs) return false;
   if (!cuda::reads_all_variables_first(inputs, system.resolved_size())) return false;
   const std::size_t variables = std::max(system.resolved_size(), system.closure_size());
   if (stage.loss == LossKind::closure) return variables <= cuda::most_components;
-  return system.reduced_equations().has_value() && variables <= cuda::most_variables;
+  return system.reduced_equations().has_value() && variables <= cuda::most_variables &&
+         uncompiled_equations(system).empty();
 }
 
 std::unique_ptr<Descent<float>> make_device_descent(const DescentPlan& plan, const NetworkShape& shape,

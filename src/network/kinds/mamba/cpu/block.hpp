@@ -71,7 +71,8 @@ class Block {
 
   /// next = h + Mamba(LayerNorm(h)); the state is advanced.
   void forward(Rows<T> next, Rows<const T> h, T* state, Work& a, std::size_t rows) const {
-    project(a, h, state, rows, false);
+    project(a, h, state, rows, narrow_width(), false);
+    project_gate(a, rows);
     scan_.forward(a.y, state + history_size(), scan_input(a, rows));
     channels_.gate_forward(a.g, a.y, a.z, rows, inner_);
     k_.linear.forward(next, h, a.g, w_.out_proj, nullptr, rows, inner_, d_);
@@ -83,7 +84,8 @@ class Block {
   void backward(Rows<T> d_h, T* d_state, const BlockParameters<T>& d_weights, Rows<const T> h, const T* state,
                 Work& a, std::size_t rows) const {
     const Parameters<T> d_w = view(sizes_, d_weights.layer);
-    project(a, h, state, rows, true);
+    project(a, h, state, rows, narrow_width(), true);
+    project_gate(a, rows);
     k_.pointwise.silu_forward(a.gate, a.gate_slope, a.z, rows, inner_);
 
     k_.linear.backward_input(a.d_g, {}, d_h, w_.out_proj, rows, inner_, d_);
@@ -97,8 +99,8 @@ class Block {
     k_.pointwise.multiply(a.d_delta, a.delta_slope, rows, inner_);
     k_.linear.backward_weight(d_w.step.weight, d_w.step.bias, a.d_delta, a.narrow, rows, rank_, inner_);
     k_.linear.backward_input(a.d_narrow, {}, a.d_delta, w_.step.weight, rows, rank_, inner_);
-    k_.linear.backward_weight(d_w.x_proj, nullptr, a.d_narrow, a.x, rows, inner_, rank_ + 2 * states_);
-    k_.linear.backward_input(a.d_x, a.d_x, a.d_narrow, w_.x_proj, rows, inner_, rank_ + 2 * states_);
+    k_.linear.backward_weight(d_w.x_proj, nullptr, a.d_narrow, a.x, rows, inner_, narrow_width());
+    k_.linear.backward_input(a.d_x, a.d_x, a.d_narrow, w_.x_proj, rows, inner_, narrow_width());
 
     k_.pointwise.multiply(a.d_x, a.x_slope, rows, inner_);
     channels_.conv_backward(a.d_conv_in, d_w.conv_weight, d_w.conv_bias, a.d_x, a.conv_in, d_state,
@@ -114,8 +116,53 @@ class Block {
                                norm_.weight, rows, d_);
   }
 
+  // --- Segments (cpu::SegmentBlocks): after a segment, s = exp(A Σ Δ) s_before + s_from_zero. ------------------
+
+  static constexpr std::size_t kReach = Work::kHistory;
+
+  std::size_t history_vectors() const { return Work::kHistory * inner_; }
+  std::size_t sum_vectors() const { return inner_; }
+
+  void find_history(T* state, Rows<const T> h, Work& a) const {
+    k_.pointwise.norm_forward(a.u, a.stats, h, norm_.weight, norm_.bias, kReach, d_);
+    k_.linear.forward(history_rows(state), {}, a.u, w_.in_proj, nullptr, kReach, d_, inner_);
+  }
+
+  void advance(T* state, T* step_sums, Rows<const T> h, Work& a, std::size_t rows) const {
+    project(a, h, state, rows, rank_ + states_, false);
+    scan_.advance(state + history_size(), step_sums, scan_input(a, rows));
+    std::copy_n(a.conv_in.row(rows), history_size(), state);
+  }
+
+  void retreat(T* d_state, Rows<const T> d_h, Rows<const T> h, const T* state, Work& a,
+               std::size_t rows) const {
+    project(a, h, state, rows, narrow_width(), false);
+    project_gate(a, rows);
+    k_.pointwise.silu_forward(a.gate, {}, a.z, rows, inner_);
+    k_.linear.backward_input(a.d_g, {}, d_h, w_.out_proj, rows, inner_, d_);
+    channels_.gate_backward_y(a.d_y, a.d_g, a.gate, rows, inner_);
+    scan_.retreat(d_state + history_size(), a.d_y, scan_input(a, rows));
+  }
+
+  void find_decays(T* decays, const T* step_sums) const {
+    scan_.decays(decays + history_size(), step_sums, decay_rate_, inner_, states_);
+  }
+
+  void history_backward(Rows<T> d_h, const BlockParameters<T>& d_weights, Rows<const T> h, T* d_state,
+                        Work& a) const {
+    const Parameters<T> d_w = view(sizes_, d_weights.layer);
+    const Rows<T> d_input = history_rows(d_state);
+    k_.pointwise.norm_forward(a.u, a.stats, h, norm_.weight, norm_.bias, kReach, d_);
+    k_.linear.backward_weight(d_w.in_proj, nullptr, d_input, a.u, kReach, d_, inner_);
+    k_.linear.backward_input(a.d_u, {}, d_input, w_.in_proj, kReach, d_, inner_);
+    k_.pointwise.norm_backward(d_h, d_weights.norm.weight, d_weights.norm.bias, a.d_u, h, a.stats,
+                               norm_.weight, kReach, d_);
+  }
+
  private:
+  Rows<T> history_rows(T* state) const { return {state, inner_ * k_.lanes}; }
   std::size_t history_size() const { return Work::kHistory * inner_ * k_.lanes; }
+  std::size_t narrow_width() const { return rank_ + 2 * states_; }
   Rows<T> B(Rows<T> narrow) const { return {narrow.data + rank_ * k_.lanes, narrow.stride}; }
   Rows<T> C(Rows<T> narrow) const { return {narrow.data + (rank_ + states_) * k_.lanes, narrow.stride}; }
 
@@ -123,17 +170,22 @@ class Block {
     return {a.x, a.delta, B(a.narrow), C(a.narrow), decay_rate_, w_.D, rows, inner_, states_};
   }
 
-  /// Everything before the scan; the slopes too if a backward pass wants them.
-  void project(Work& a, Rows<const T> h, const T* state, std::size_t rows, bool slopes) const {
+  /// Everything before the scan but the gate's input: of x_proj `narrow` outputs; the slopes too if a backward
+  /// pass wants them.
+  void project(Work& a, Rows<const T> h, const T* state, std::size_t rows, std::size_t narrow,
+               bool slopes) const {
     k_.pointwise.norm_forward(a.u, a.stats, h, norm_.weight, norm_.bias, rows, d_);
     std::copy_n(state, history_size(), a.conv_in.data);
     k_.linear.forward(a.conv_in.skip(Work::kHistory), {}, a.u, w_.in_proj, nullptr, rows, d_, inner_);
-    k_.linear.forward(a.z, {}, a.u, w_.in_proj + inner_ * d_, nullptr, rows, d_, inner_);
     channels_.conv_forward(a.x, slopes ? a.x_slope : Rows<T>{}, a.conv_in, w_.conv_weight, w_.conv_bias, rows,
                            inner_);
-    k_.linear.forward(a.narrow, {}, a.x, w_.x_proj, nullptr, rows, inner_, rank_ + 2 * states_);
+    k_.linear.forward(a.narrow, {}, a.x, w_.x_proj, nullptr, rows, inner_, narrow);
     k_.linear.forward(a.delta, {}, a.narrow, w_.step.weight, w_.step.bias, rows, rank_, inner_);
     channels_.softplus_forward(a.delta, slopes ? a.delta_slope : Rows<T>{}, rows, inner_);
+  }
+
+  void project_gate(Work& a, std::size_t rows) const {
+    k_.linear.forward(a.z, {}, a.u, w_.in_proj + inner_ * d_, nullptr, rows, d_, inner_);
   }
 
   Sizes sizes_;

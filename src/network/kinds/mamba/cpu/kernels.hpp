@@ -57,6 +57,12 @@ struct ScanKernels {
   /// Runs the scan again from `state`, y included, then backwards. scratch: (2·rows + 1)·kScanTile vectors.
   void (*backward)(const ScanRowGradients<T>& out, Rows<T> y, Rows<const T> d_y, const T* state, T* scratch,
                    const ScanRows<T>& in);
+  /// The state alone: advanced as by forward. step_sums (d_inner, lane) += Σ_t Δ_t
+  void (*advance)(T* state, T* step_sums, const ScanRows<T>& in);
+  /// Its gradient alone: that after the last row becomes that before the first. in.x and in.B are not read.
+  void (*retreat)(T* d_state, Rows<const T> d_y, const ScanRows<T>& in);
+  /// decays (d_inner, d_state, lane) = exp(A Σ Δ): what of a state is left after rows with these sums
+  void (*decays)(T* decays, const T* step_sums, const T* decay_rate, std::size_t inner, std::size_t states);
 };
 
 template <class T>

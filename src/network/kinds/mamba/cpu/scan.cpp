@@ -176,9 +176,85 @@ void scan_backward(const mamba::ScanRowGradients<T>& out, Rows<T> y, Rows<const 
   }
 }
 
+/// N states of channel c, from n on, through all rows.
+template <class T, std::size_t N>
+HWY_INLINE void advance_states(T* state, const ScanRows<T> in, std::size_t c, std::size_t n) {
+  const Tag<T> d;
+  constexpr std::size_t W = kLanes<T>;
+  const T* rate = in.decay_rate + c * in.states + n;
+  T* const at = state + (c * in.states + n) * W;
+  Vector<T> s[N];
+  MAC_UNROLL for (std::size_t k = 0; k < N; ++k) s[k] = hn::Load(d, at + k * W);
+  for (std::size_t t = 0; t < in.rows; ++t) {
+    const auto delta = hn::Load(d, in.delta.row(t) + c * W);
+    const auto delta_x = hn::Mul(delta, hn::Load(d, in.x.row(t) + c * W));
+    const T* B = in.B.row(t) + n * W;
+    MAC_UNROLL for (std::size_t k = 0; k < N; ++k) s[k] =
+        hn::MulAdd(decay<T>(delta, hn::Set(d, rate[k])), s[k], hn::Mul(delta_x, hn::Load(d, B + k * W)));
+  }
+  MAC_UNROLL for (std::size_t k = 0; k < N; ++k) hn::Store(s[k], d, at + k * W);
+}
+
+template <class T>
+void scan_advance(T* state, T* step_sums, const ScanRows<T>& input) {
+  const ScanRows<T> in = input;
+  const Tag<T> d;
+  constexpr std::size_t W = kLanes<T>;
+  for (std::size_t c = 0; c < in.inner; ++c) {
+    std::size_t n = 0;
+    for (; n + mamba::kScanTile <= in.states; n += mamba::kScanTile)
+      advance_states<T, mamba::kScanTile>(state, in, c, n);
+    for (; n < in.states; ++n) advance_states<T, 1>(state, in, c, n);
+    auto sum = hn::Load(d, step_sums + c * W);
+    for (std::size_t t = 0; t < in.rows; ++t) sum = hn::Add(sum, hn::Load(d, in.delta.row(t) + c * W));
+    hn::Store(sum, d, step_sums + c * W);
+  }
+}
+
+/// The gradients of N states of channel c, from n on, back through all rows.
+template <class T, std::size_t N>
+HWY_INLINE void retreat_states(T* d_state, Rows<const T> d_y, const ScanRows<T> in, std::size_t c,
+                               std::size_t n) {
+  const Tag<T> d;
+  constexpr std::size_t W = kLanes<T>;
+  const T* rate = in.decay_rate + c * in.states + n;
+  T* const at = d_state + (c * in.states + n) * W;
+  Vector<T> d_s[N];
+  MAC_UNROLL for (std::size_t k = 0; k < N; ++k) d_s[k] = hn::Load(d, at + k * W);
+  for (std::size_t t = in.rows; t-- > 0;) {
+    const auto delta = hn::Load(d, in.delta.row(t) + c * W), g = hn::Load(d, d_y.row(t) + c * W);
+    const T* C = in.C.row(t) + n * W;
+    MAC_UNROLL for (std::size_t k = 0; k < N; ++k) d_s[k] =
+        hn::Mul(hn::MulAdd(g, hn::Load(d, C + k * W), d_s[k]), decay<T>(delta, hn::Set(d, rate[k])));
+  }
+  MAC_UNROLL for (std::size_t k = 0; k < N; ++k) hn::Store(d_s[k], d, at + k * W);
+}
+
+template <class T>
+void scan_retreat(T* d_state, Rows<const T> d_y, const ScanRows<T>& input) {
+  const ScanRows<T> in = input;
+  for (std::size_t c = 0; c < in.inner; ++c) {
+    std::size_t n = 0;
+    for (; n + mamba::kScanTile <= in.states; n += mamba::kScanTile)
+      retreat_states<T, mamba::kScanTile>(d_state, d_y, in, c, n);
+    for (; n < in.states; ++n) retreat_states<T, 1>(d_state, d_y, in, c, n);
+  }
+}
+
+template <class T>
+void scan_decays(T* decays, const T* step_sums, const T* decay_rate, std::size_t inner, std::size_t states) {
+  const Tag<T> d;
+  constexpr std::size_t W = kLanes<T>;
+  for (std::size_t c = 0; c < inner; ++c) {
+    const auto sum = hn::Load(d, step_sums + c * W);
+    for (std::size_t i = c * states; i < (c + 1) * states; ++i)
+      hn::Store(decay<T>(sum, hn::Set(d, decay_rate[i])), d, decays + i * W);
+  }
+}
+
 template <class T>
 mamba::ScanKernels<T> table() {
-  return {&scan_forward<T>, &scan_backward<T>};
+  return {&scan_forward<T>, &scan_backward<T>, &scan_advance<T>, &scan_retreat<T>, &scan_decays<T>};
 }
 mamba::ScanKernels<float> scan_table_float() { return table<float>(); }
 mamba::ScanKernels<double> scan_table_double() { return table<double>(); }
