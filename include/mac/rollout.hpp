@@ -112,7 +112,8 @@ std::unique_ptr<ClosureModel> make_network_closure(const Model& model, const std
 /// The same on the CUDA device in float32, network and reduced equations in one kernel; within rounding of
 /// the CPU's. Throws Error without a device, UsageError for the hold stage.
 std::unique_ptr<ClosureModel> make_device_network_closure(const Model& model, const std::string& name,
-                                                          HeldClosure held);
+                                                          HeldClosure held,
+                                                          std::shared_ptr<const System> system = nullptr);
 
 struct RolloutOptions {
   std::vector<std::string>

@@ -43,8 +43,9 @@ class InputMap {
   std::vector<std::size_t> targets_among_features() const;
   /// The resolved variable that a feature is, in a network for the whole state.
   std::optional<std::size_t> variable_of(std::size_t feature) const;
-  /// Whether a feature is of e.
+  /// Whether a feature is of e, and which number of it that is, in a network for the whole state.
   bool is_given(std::size_t feature) const { return terms_[feature].from_outside; }
+  std::size_t given_of(std::size_t feature) const { return terms_[feature].a; }
 
   /// put(site, feature, value) for all of them; e may be null where no feature is of it.
   template <class Put>

@@ -14,6 +14,26 @@ namespace mac {
 
 namespace {
 
+InputMap bind(const std::string& path, const Model& model, const Experiment& experiment) {
+  try {
+    return {model.inputs, *experiment.system, experiment.data.input_names()};
+  } catch (const UsageError& error) {
+    throw UsageError("{}: {}", path, error.what());
+  }
+}
+
+/// A device reads variables and what is given from outside, for the whole state.
+void check_device_inputs(const std::string& path, const InputMap& inputs) {
+  if (inputs.sites() > 1)
+    throw UsageError(
+        "{}: is a local closure, with which a CUDA device does not roll out yet: use --device cpu", path);
+  for (std::size_t f = 0; f < inputs.features(); ++f)
+    if (!inputs.is_given(f) && !inputs.variable_of(f))
+      throw UsageError(
+          "{}: reads {}, and a CUDA device rolls out with variables themselves only: use --device cpu", path,
+          inputs.feature_names()[f]);
+}
+
 std::unique_ptr<ClosureModel> open_network(const ModelRequest& request, const DataFile& data) {
   const Model model = load_model(request.model);
   check_fits(request.model, model, data.experiment(), data.path(), request.allow_other_parameters);
@@ -28,26 +48,13 @@ std::unique_ptr<ClosureModel> open_network(const ModelRequest& request, const Da
                      request.model);
   if (!request.on_device)
     return make_network_closure(model, name, held, request.precision, data.experiment().system);
-  if (!model.inputs.is_plain())
-    throw UsageError(
-        "{}: reads other inputs than all resolved variables as they are ({}{}), which a CUDA device cannot "
-        "yet: use --device cpu",
-        request.model, fmt::join(model.input_names, " "),
-        model.inputs.frame == Frame::initial ? ", in the frame of the initial state" : "");
+  check_device_inputs(request.model, bind(request.model, model, data.experiment()));
   if (request.precision.value_or(model.precision()) == Precision::float64)
     throw UsageError(
         "{}: is rolled out in float64, on a CUDA device in float32: use --precision float32, "
         "or --device cpu",
         request.model);
-  return make_device_network_closure(model, name, held);
-}
-
-InputMap bind(const std::string& path, const Model& model, const Experiment& experiment) {
-  try {
-    return {model.inputs, *experiment.system, experiment.data.input_names()};
-  } catch (const UsageError& error) {
-    throw UsageError("{}: {}", path, error.what());
-  }
+  return make_device_network_closure(model, name, held, data.experiment().system);
 }
 
 }  // namespace

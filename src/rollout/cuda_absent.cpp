@@ -4,7 +4,8 @@
 
 namespace mac {
 
-std::unique_ptr<ClosureModel> make_device_network_closure(const Model&, const std::string&, HeldClosure) {
+std::unique_ptr<ClosureModel> make_device_network_closure(const Model&, const std::string&, HeldClosure,
+                                                          std::shared_ptr<const System>) {
   throw Error(cuda_unavailable());
 }
 

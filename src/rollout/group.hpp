@@ -30,6 +30,9 @@ struct GroupStart {
   std::vector<double> closure, previous;  // (count, c); empty unless continued
   std::vector<double> memory;
   std::vector<double> blow_up_time;  // (count)
+  // What the data give from outside, of a group that a model rolls out by itself: names and (count, times, names).
+  std::vector<std::string> given_names = {};
+  std::vector<double> given = {};
 };
 
 /// What a group's rollout covers.

@@ -129,6 +129,17 @@ GroupStart start_group(const SplitTask& task, std::size_t first, std::size_t cou
   return start;
 }
 
+/// The same with what is given from outside at all times.
+GroupStart start_whole_group(const SplitTask& task, std::size_t first, std::size_t count) {
+  GroupStart start = start_group(task, first, count, 0);
+  start.given_names = task.split.input_names();
+  const std::size_t row = task.time.size() * start.given_names.size();
+  start.given.resize(count * row);
+  for (std::size_t i = 0; i < count && row > 0; ++i)
+    task.split.read_inputs(first + i, task.first_in_data, task.time.size(), start.given.data() + i * row);
+  return start;
+}
+
 /// The mean of the members' runs, lost where one of them is; `members` keeps each, (count, members, ...).
 GroupResult mean_of(const std::vector<GroupResult>& runs, std::size_t count) {
   GroupResult mean = runs.front();
@@ -190,7 +201,7 @@ void roll_split(const ClosureModel& model, const System& system, const SplitTask
                              count,
                              systems.empty() ? std::span(systems) : std::span(systems).subspan(first, count)};
         if (at_once) {
-          GroupResult result = model.roll(work, start_group(task, first, count, 0));
+          GroupResult result = model.roll(work, start_whole_group(task, first, count));
           if (!counts_all) progress.advance(count * task.time.size());
           return result;
         }
@@ -349,6 +360,12 @@ std::vector<SplitTask> plan_splits(const ClosureModel& model, const DataFile& da
                      most == 1 ? "is deterministic, all its runs are the same: expected 1 member"
                                : fmt::format("has at most {} members", most),
                      options.members);
+  if (options.members > 1 && model.rolls_at_once(1))
+    throw UsageError(
+        "{}: a CUDA device runs the members of an ensemble as the one model that they are: leave out "
+        "--members, or "
+        "use --device cpu",
+        model.name());
   std::vector<std::string> names = options.splits;
   if (names.empty() && earlier)
     for (const RolloutSplit& split : earlier->splits) names.push_back(split.name);

@@ -57,6 +57,20 @@ Augmentation::Element Augmentation::draw(RandomStream& random) const {
   return element;
 }
 
+// With T_a the translation and S the reflection, S T_a = T_{-a} S. The image is S T_b y = T_{-b} S y, and in its frame,
+// whatever b, T_{-f} S y = S T_f y with f the angle of S y.
+Augmentation::Element Augmentation::into_frame(const Element& drawn, const double* y) const {
+  Element element = drawn;
+  if (!drawn.reflected) {
+    element.angle = -fourier_angle(modes_, y);
+    return element;
+  }
+  std::vector<double> image(y, y + 2 * modes_);
+  reflect(image.data(), 1, modes_);
+  element.angle = fourier_angle(modes_, image.data());
+  return element;
+}
+
 void Augmentation::apply(const Element& element, double* resolved, std::size_t states, double* closure,
                          std::size_t closures) const {
   if (modes_ > 0) {

@@ -18,6 +18,9 @@ class Augmentation {
     std::size_t shift = 0;
   };
   Element draw(RandomStream& random) const;
+  /// Of the image by `drawn` of a trajectory that begins at y: what leads from the trajectory to that image in the frame
+  /// of its first state (coupling/fourier_frame.hpp). Nothing is left of the translation that was drawn.
+  Element into_frame(const Element& drawn, const double* y) const;
 
   /// Applies an element to all rows of one trajectory: resolved (states, d), closure (closures, c).
   void apply(const Element& element, double* resolved, std::size_t states, double* closure,

@@ -228,8 +228,7 @@ class AutoTraining {
   void try_frame() {
     TrialSettings settings = front_runner(search_.trials);
     settings.frame = Frame::initial;
-    if (is_open(training(), "frame") && options_.device == Device::cpu &&
-        has_frame(plan_.network->inputs, *experiment_.system))
+    if (is_open(training(), "frame") && has_frame(plan_.network->inputs, *experiment_.system))
       attempt(settings, short_trial());
   }
 

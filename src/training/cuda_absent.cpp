@@ -5,7 +5,7 @@
 
 namespace mac {
 
-bool descends_on_device(const StagePlan&, const System&) { return false; }
+bool descends_on_device(const StagePlan&, const System&, const InputMap&) { return false; }
 
 std::string uncompiled_equations(const System&) { return {}; }
 

@@ -64,7 +64,8 @@ std::unique_ptr<Descent<float>> make_device_descent(const DescentPlan& plan, con
 std::string uncompiled_equations(const System& system);
 
 /// Whether make_device_descent knows the stage's loss for this system: closure losses, and rollout losses
-/// where the system has reduced_equations(). Others run on the host around a device's network.
-bool descends_on_device(const StagePlan& stage, const System& system);
+/// where the system has reduced_equations(), of networks that read all resolved variables in order, in frames or as they
+/// are, and behind them what is given from outside. Others run on the host around a device's network.
+bool descends_on_device(const StagePlan& stage, const System& system, const InputMap& inputs);
 
 }  // namespace mac

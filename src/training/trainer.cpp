@@ -237,9 +237,14 @@ class Trainer {
 
   bool on_device(const StagePlan& stage) const {
     return options_.device == Device::cuda && plan_.history == 0 && !train_.masked() &&
-           train_.systems().empty() && descends_on_device(stage, *experiment_.system) &&
-           (stage.loss == LossKind::closure ||
-            (context_.dt.is_one_rk4_step() && stage.rollout_gradient == RolloutGradient::full));
+           descends_on_device(stage, *experiment_.system, inputs_) &&
+           (stage.loss == LossKind::closure || takes_device_steps(stage));
+  }
+
+  /// Whether the device has the coupled steps of a rollout loss.
+  bool takes_device_steps(const StagePlan& stage) const {
+    return train_.systems().empty() && context_.dt.is_one_rk4_step() &&
+           stage.rollout_gradient == RolloutGradient::full;
   }
 
   void advance(Group& group, Progress& progress) {
@@ -374,12 +379,7 @@ class Trainer {
   std::optional<RolloutValidation> rollouts_;
 };
 
-void check(const Experiment& experiment, const ModelPlan& plan, const DataFile& data, Device device) {
-  if (plan.network && !plan.network->inputs.is_plain() && device == Device::cuda)
-    throw UsageError(
-        "the model {} reads other inputs than all resolved variables as they are, which a CUDA device cannot "
-        "train yet: use --device cpu",
-        plan.name);
+void check(const Experiment& experiment, const ModelPlan& plan, const DataFile& data) {
   if (!plan.network) throw UsageError("the model {} of kind {} is not a network", plan.name, plan.kind);
   check_data(experiment, data);
 }
@@ -408,7 +408,7 @@ std::vector<TrainingResult> train_as_planned(const Experiment& experiment, const
 std::vector<TrainingResult> train_seeds(const Experiment& experiment, const ModelPlan& plan,
                                         std::span<const std::uint64_t> seeds, const DataFile& data,
                                         std::span<const std::string> paths, const TrainOptions& options) {
-  check(experiment, plan, data, options.device);
+  check(experiment, plan, data);
   check_device(plan, options);
   std::deque<OutputLock> locks;
   on_root([&] {

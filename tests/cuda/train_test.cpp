@@ -51,9 +51,10 @@ class CudaHistory : public CudaTrain {
   struct Bounds {
     double loss, norm, validation;
   };
-  void expect_alike(const std::string& training, const Bounds& bounds) const {
-    trained_bytes(training, folder.file("cpu.safetensors"), on_cpu);
-    trained_bytes(training, folder.file("cuda.safetensors"), on_cuda);
+  void expect_alike(const std::string& training, const Bounds& bounds,
+                    const std::string& of_model = "") const {
+    trained_bytes(training, folder.file("cpu.safetensors"), on_cpu, of_model);
+    trained_bytes(training, folder.file("cuda.safetensors"), on_cuda, of_model);
     for (const auto& [index, bound] :
          {std::pair(1u, bounds.loss), std::pair(3u, bounds.norm), std::pair(4u, bounds.validation)}) {
       const auto cpu = column(folder.file("cpu.history.csv"), index),
@@ -84,6 +85,27 @@ TEST_F(CudaHistory, FollowsTheCpuWithEveryLoss) {
   };
   // Rounding of 1e-7 a step, amplified by Adam where second moments are small, over 30 steps.
   for (const std::string& variant : variants) expect_alike(adamw + variant, {2e-3, 2e-3, 2e-3});
+}
+
+TEST_F(CudaHistory, FollowsTheCpuInFrames) {
+  const std::string variants[] = {
+      "",
+      "augmentation = false\nnoise_from = 0.0\nnoise_to = 1.0\n",
+      "target = 'mean'\nwindow = 9\nloss_weights = 'none'\n",  // frames of states within trajectories
+      "memory = 0\n",                                          // the same from the file
+      "select = 'loss'\n",
+      "loss = 'rollout'\nrollout_steps = 3\nwindow = 9\n",
+      "loss = 'rollout'\nrollout_steps = 3\nrollout_form = 'autoregressive'\nnoise_from = 0.0\n",
+  };
+  for (const std::string& variant : variants)  // bounds as without frames
+    expect_alike(adamw + variant, {2e-3, 2e-3, 2e-3}, "frame = 'initial'\n");
+}
+
+// Losses that the device does not know run on the host around its network.
+TEST_F(CudaHistory, FollowsTheCpuWithProductsForInputs) {
+  for (const std::string loss : {"", "loss = 'rollout'\nrollout_steps = 3\n"})
+    expect_alike(adamw + "augmentation = false\n" + loss, {2e-3, 2e-3, 2e-3},
+                 "inputs = { state = ['phi1', 'phi2', 'phi3', 'psi1 - phi1', 'psi2', 'psi3*phi1'] }\n");
 }
 
 TEST_F(CudaHistory, FollowsTheCpuWithSoap) {
@@ -193,6 +215,37 @@ noise_from = 0
                 system, rest, form, hold, hold == "zero" ? "instant" : "mean", weights),
             folder);
       }
+}
+
+TEST_F(CudaTrain, FollowsTheCpuWithWhatIsGivenFromOutside) {
+  const std::string given = "[data.given]\ntide = 'sin(20*t)'\nwind = 'cos(9*t)'\n",
+                    burgers = "name = 'burgers'\ngrid = 32\n[data]\ndt = 1e-3\nstride = 10\n" + given,
+                    lorenz = "name = 'lorenz96'\nJ = 4\nwarmup_steps = 50\n[data]\ndt = 5e-3\nstride = 2\n" +
+                             given;
+  const std::string varied =
+      "name = 'burgers'\ngrid = 32\nviscosity = { list = [0.06, 0.1, 0.17] }\n[data]\ndt = 1e-3\nstride = "
+      "10\n";
+  struct Case {
+    std::string system, inputs, training;
+  };
+  const std::string rollout = "loss = 'rollout'\nrollout_steps = 4\n",
+                    autoregressive = rollout + "rollout_form = 'autoregressive'\n",
+                    noisy = "noise = 1e-3\nnoise_from = 0\n", one = "inputs = { given = ['wind'] }\n";
+  for (const auto& [system, inputs, training] :
+       {Case{burgers, "", noisy}, Case{burgers, one, "memory = 0\n"},
+        Case{lorenz, "", "loss_weights = 'relative'\n"}, Case{burgers, "inputs = { given = [] }\n", ""},
+        Case{burgers, one + "frame = 'initial'\n", noisy}, Case{burgers, "", rollout + noisy},
+        Case{lorenz, one, rollout + "hold = 'linear'\ntarget = 'mean'\n"},
+        Case{lorenz, "", autoregressive + noisy}, Case{varied, "", ""}, Case{varied, "", rollout},
+        Case{burgers, one + "frame = 'initial'\n",
+             autoregressive + "loss_weights = 'relative'\nhold = 'linear'\n"}})
+    expect_same_descent(
+        "[system]\n" + system +
+            "[data.train]\ntrajectories = 3\nhorizon = 0.4\n[[models]]\nname = 'mac'\nkind = 'mamba'\n"
+            "d_model = 9\nd_state = 5\nblocks = 2\n" +
+            inputs + "[training]\noptimiser = 'adamw'\nselect = 'last'\nwindow = 13\nbatch = 3\nsteps = 5\n" +
+            training,
+        folder);
 }
 
 TEST_F(CudaTrain, GivesTheSameBytesAgainAndWhenTheDataStayInTheFile) {

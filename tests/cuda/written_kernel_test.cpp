@@ -28,8 +28,8 @@ std::vector<cuda::KernelName> kernels_of(const WrittenEquations& equations,
                                          const cuda::PackedSizes& network) {
   std::vector<cuda::KernelName> kernels{cuda::coupled_step_name(equations),
                                         cuda::coupled_adjoint_name(equations)};
-  for (const int trajectories : {1, 1000, 10000})
-    if (const auto launch = cuda::choose_launch(network, trajectories, h200, processors))
+  for (const int trajectories : {1, 400, 10000})
+    if (const auto launch = cuda::choose_launch(network, network.d_in, trajectories, h200, processors))
       kernels.push_back(cuda::own_rollout_kernel(network, *launch));
   if (const auto launch = cuda::choose_chain_launch(network, h200, processors)) {
     kernels.push_back(cuda::own_chains_kernel(network, *launch));

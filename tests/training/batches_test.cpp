@@ -7,6 +7,7 @@
 #include <numbers>
 #include <set>
 
+#include "coupling/fourier_frame.hpp"
 #include "training/normalise.hpp"
 #include "training/small_training.hpp"
 #include "training/systems.hpp"
@@ -163,6 +164,30 @@ TEST(Augmentation, TurnsSolutionsIntoSolutions) {
       for (std::size_t v = 0; v < y.size(); ++v)
         EXPECT_NEAR(image[v], rate[v], 1e-13 * (1 + std::abs(rate[v]))) << name << " " << v;  // rounding
     }
+  }
+}
+
+// The device turns once where batches on the host turn twice: by the element drawn, then into the frame of its image.
+TEST(Augmentation, LeadsIntoTheFrameOfItsImageInOneTurn) {
+  for (const char* name : {"burgers", "kdv"}) {
+    const auto system = system_named(name);
+    const std::size_t modes = system->fourier_modes(), rows = 4;
+    const Augmentation augmentation(*system);
+    std::set<bool> reflections;
+    for (std::uint32_t i = 0; i < 20; ++i) {
+      RandomStream random(1, Purpose::augmentation, i), values(2, Purpose::noise, i);
+      std::vector<double> once = normal_values(rows * 2 * modes, 0.5, values), twice = once;
+      if (i % 4 == 0) once[0] = once[modes] = twice[0] = twice[modes] = 0;  // mode 1 has no phase then
+      const auto drawn = augmentation.draw(random);
+      reflections.insert(drawn.reflected);
+      augmentation.apply(drawn, twice.data(), rows, nullptr, 0);
+      const std::vector<double> first(twice.begin(), twice.begin() + static_cast<std::ptrdiff_t>(2 * modes));
+      enter_frame(modes, first.data(), twice.data(), rows, 2 * modes);
+      augmentation.apply(augmentation.into_frame(drawn, once.data()), once.data(), rows, nullptr, 0);
+      for (std::size_t k = 0; k < once.size(); ++k)
+        EXPECT_NEAR(once[k], twice[k], 1e-13) << name << " " << i;  // rounding of two turns
+    }
+    EXPECT_EQ(reflections.size(), std::string(name) == "burgers" ? 2u : 1u);
   }
 }
 

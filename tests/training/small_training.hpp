@@ -8,7 +8,8 @@
 
 namespace mac::test {
 
-inline std::string small_experiment(const std::string& training = "") {
+/// `of_model`: further keys of the model.
+inline std::string small_experiment(const std::string& training = "", const std::string& of_model = "") {
   return R"(
 [system]
 name = "burgers"
@@ -28,7 +29,8 @@ kind = "mamba"
 d_model = 5
 blocks = 2
 d_state = 3
-[training]
+)" + of_model +
+         R"([training]
 batch = 5
 steps = 30
 validate_every = 10
@@ -50,8 +52,9 @@ inline const std::string& small_data() {
 
 /// Trains and returns the bytes of the model.
 inline std::string trained_bytes(const std::string& training, const std::string& path,
-                                 const TrainOptions& options = {1, true, false}) {
-  const Experiment experiment = Experiment::parse(small_experiment(training), "small.toml");
+                                 const TrainOptions& options = {1, true, false},
+                                 const std::string& of_model = "") {
+  const Experiment experiment = Experiment::parse(small_experiment(training, of_model), "small.toml");
   train(experiment, experiment.models.at(0), DataFile::open(small_data()), path, options);
   return read_bytes(path);
 }

@@ -82,7 +82,7 @@ DeviceTiming time_training_on_device(const System& system, const NetworkShape& s
     stage.rollout_steps = work.rollout_steps;
     stage.rollout_form = work.autoregressive ? RolloutForm::autoregressive : RolloutForm::sequence;
   }
-  if (!descends_on_device(stage, system))
+  if (!descends_on_device(stage, system, InputMap(system)))
     throw UsageError("{} does not train with this loss on a CUDA device", system.name());
   const std::size_t times = work.length + work.rollout_steps;
   const TrainingData data(Target::instant, trajectories, normals(trajectories * times * d, 1),
@@ -139,6 +139,9 @@ DeviceTiming time_step_on_device(const System& system, const NetworkShape& shape
   const auto blow_up = on_device(std::vector<int>(batch, -1));
   const DeviceArray<double> resolved(batch * steps * d), predicted(batch * steps * c);
   RolloutRun run{.network = packed_sizes(shape),
+                 .equations_of = nullptr,
+                 .members = 1,
+                 .d = static_cast<int>(d),
                  .count = static_cast<int>(batch),
                  .first = 0,
                  .end = steps,
@@ -153,6 +156,9 @@ DeviceTiming time_step_on_device(const System& system, const NetworkShape& shape
                  .weights = weights.data(),
                  .input = Normaliser::view_of(input.data(), d),
                  .output = Normaliser::view_of(output.data(), c),
+                 .reads = nullptr,
+                 .given = nullptr,
+                 .given_size = 0,
                  .y = y.data(),
                  .closure = zeros.data(),
                  .previous = previous.data(),
@@ -162,7 +168,7 @@ DeviceTiming time_step_on_device(const System& system, const NetworkShape& shape
                  .resolved = resolved.data(),
                  .predicted = predicted.data()};
   set_drives(system.closure_targets(), run.drives);
-  const auto launch = choose_launch(run.network, run.count, shared_memory(), multiprocessors());
+  const auto launch = choose_launch(run.network, run.d, run.count, shared_memory(), multiprocessors());
   if (!launch) throw Error("the network is too large for rollouts on the CUDA device");
   const Stream stream;
   DeviceTiming result;

@@ -22,6 +22,10 @@ struct DeviceEquations {
     std::visit([this](const auto& of) { set(of); }, equations.of);
   }
 
+  /// Those of a trajectory: `each` is null where all have these.
+  __device__ const DeviceEquations& of(const DeviceEquations* each, int trajectory) const {
+    return each ? each[trajectory] : *this;
+  }
   /// f(equations, room): `room` is a constant, d where that is the number of variables in the paper, so that they are
   /// in registers, else `Any`.
   template <int Any, class F>

@@ -7,6 +7,8 @@
 
 namespace mac::cuda {
 
+struct DeviceEquations;  // of other kernels
+
 struct OwnEquations {
   static constexpr int variables = written::variables;
 
@@ -14,6 +16,7 @@ struct OwnEquations {
   __device__ void reduced_rhs(std::size_t, const Scalar* y, Scalar* rate) const {
     written::rates(y, rate);
   }
+  __device__ const OwnEquations& of(const DeviceEquations*, int) const { return *this; }
   /// f(equations, room), as DeviceEquations: with the number of variables, which is known.
   template <int Any, class F>
   __device__ void visit(int, F f) const {

@@ -52,10 +52,14 @@ std::vector<int> packing(const NetworkShape& shape, Reading reading) {
 }
 
 std::vector<float> pack_parameters(const NetworkShape& shape, const std::vector<float>& parameters) {
+  const std::vector<int> places = packing(shape.member(), Reading::forward);
+  const std::size_t of_member = parameters.size() / shape.members;
   std::vector<float> packed;
-  for (const int place : packing(shape, Reading::forward))
-    packed.push_back(place >= 0 ? parameters[static_cast<std::size_t>(place)]
-                                : mamba::decay_rate(parameters[static_cast<std::size_t>(~place)]));
+  for (std::size_t m = 0; m < shape.members; ++m)
+    for (const int place : places) {
+      const float value = parameters[m * of_member + static_cast<std::size_t>(place >= 0 ? place : ~place)];
+      packed.push_back(place >= 0 ? value : mamba::decay_rate(value));
+    }
   return packed;
 }
 

@@ -85,6 +85,7 @@ bool has_step_kernels(LayerKind kind);
 PackedSizes packed_sizes(const NetworkShape& shape);
 /// The place in the parameters of every number of the packed array (see Packer::places).
 std::vector<int> packing(const NetworkShape& shape, Reading reading);
+/// Of all members, one after the other.
 std::vector<float> pack_parameters(const NetworkShape& shape, const std::vector<float>& parameters);
 
 }  // namespace mac::cuda

@@ -1,3 +1,4 @@
+// The kernels of rollouts: which are compiled with the program, and which of them a rollout takes.
 #include <mac/paper_networks.hpp>
 
 #include "coupling/cuda/device_equations.hpp"
@@ -11,21 +12,26 @@ namespace {
 struct RolloutVariant {
   void (*kernel)(RolloutRun, DeviceEquations);
   bool (*suits)(const PackedSizes&);
-  std::size_t (*bytes)(const PackedSizes&);
-  int group, threads;
+  std::size_t (*bytes)(const PackedSizes&, int d);
+  int (*threads)(const PackedSizes&);  // as many as have work in the widest phases, as far as registers go
+  int group, most_threads;
   bool shared_weights;
 };
 
 template <class Net, int GROUP, bool SHARED_WEIGHTS>
 constexpr RolloutVariant variant() {
-  constexpr int threads = GROUP == 1 ? 256 : 512;
-  return {free_rollout_kernel<Net, GROUP, SHARED_WEIGHTS, threads, DeviceEquations>,
+  constexpr int most_threads = GROUP == 1 ? 256 : GROUP == 4 ? 512 : 576;
+  return {free_rollout_kernel<Net, GROUP, SHARED_WEIGHTS, most_threads, DeviceEquations>,
           Net::suits,
+          [](const PackedSizes& sizes, int d) {
+            return RolloutLayout(Net(sizes), d, GROUP, SHARED_WEIGHTS).shared.used * sizeof(float);
+          },
           [](const PackedSizes& sizes) {
-            return RolloutLayout(Net(sizes), GROUP, SHARED_WEIGHTS).shared.used * sizeof(float);
+            const int busy = Net::Layer::lanes(Net(sizes)) * (GROUP / tile_of(GROUP));
+            return std::clamp(round_up(busy, 32), 128, int{most_threads});
           },
           GROUP,
-          threads,
+          most_threads,
           SHARED_WEIGHTS};
 }
 using Mamba = PackedLayout<mamba::StepLayer, AnyPackedSizes>;
@@ -44,17 +50,22 @@ const RolloutVariant variants[] = {
 
 }  // namespace
 
-std::optional<RolloutLaunch> choose_launch(const PackedSizes& network, int count, const SharedMemory& shared,
-                                           int processors) {
+std::optional<RolloutLaunch> choose_launch(const PackedSizes& network, int d, int count,
+                                           const SharedMemory& shared, int processors) {
   std::optional<RolloutLaunch> launch;
+  int fewest = 0;
   for (const RolloutVariant& variant : variants) {
     if (!variant.suits(network)) continue;
-    const std::size_t bytes = variant.bytes(network);
+    const std::size_t bytes = variant.bytes(network, d);
     if (bytes > shared.per_block) continue;
-    if (launch && variants[launch->variant].shared_weights && !variant.shared_weights) break;
-    const int groups = (count + variant.group - 1) / variant.group;
-    launch = {static_cast<int>(&variant - variants), std::min(groups, processors), bytes};
-    if (count > (variant.group - 1) * processors) break;
+    const RolloutVariant* const before = launch ? &variants[launch->variant] : nullptr;
+    if (before && before->shared_weights && !variant.shared_weights) break;
+    const int groups = (count + variant.group - 1) / variant.group,
+              rounds = (groups + processors - 1) / processors;
+    if (before && (rounds > fewest || variant.group == before->group)) continue;
+    fewest = rounds;
+    launch = {static_cast<int>(&variant - variants), std::min(groups, processors), variant.threads(network),
+              bytes};
   }
   return launch;
 }
@@ -63,7 +74,7 @@ KernelName own_rollout_kernel(const PackedSizes& network, const RolloutLaunch& l
   const RolloutVariant& variant = variants[launch.variant];
   return own_kernel("rollout/cuda/free_rollout_kernel.cuh", "free_rollout_kernel",
                     {packed_layout(network.kind), std::to_string(variant.group),
-                     argument(variant.shared_weights), std::to_string(variant.threads)});
+                     argument(variant.shared_weights), std::to_string(variant.most_threads)});
 }
 
 void launch_rollout(const ReducedEquations& equations, const RolloutRun& run, const RolloutLaunch& launch,
@@ -72,11 +83,11 @@ void launch_rollout(const ReducedEquations& equations, const RolloutRun& run, co
   if (const auto* const written = std::get_if<WrittenEquations>(&equations.of)) {
     const void* const kernel = written_kernel(*written, own_rollout_kernel(run.network, launch));
     allow_shared_memory(kernel, launch.bytes);
-    launch_written(kernel, launch.blocks, variant.threads, launch.bytes, stream, run, NoNumbers());
+    launch_written(kernel, launch.blocks, launch.threads, launch.bytes, stream, run, NoNumbers());
     return;
   }
   allow_shared_memory(variant.kernel, launch.bytes);
-  variant.kernel<<<launch.blocks, variant.threads, launch.bytes, stream>>>(run, DeviceEquations(equations));
+  variant.kernel<<<launch.blocks, launch.threads, launch.bytes, stream>>>(run, DeviceEquations(equations));
 }
 
 }  // namespace mac::cuda

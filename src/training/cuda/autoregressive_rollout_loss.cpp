@@ -74,7 +74,8 @@ std::unique_ptr<DeviceLoss> make_autoregressive_rollout_loss(const StagePlan& st
   const auto launch = has_step_kernels(shape.kind)
                           ? choose_chain_launch(packed_sizes(shape), shared_memory(), multiprocessors())
                           : std::nullopt;
-  const bool few = launch && chains <= launch->most_chains;
+  const bool given = shape.d_in > context.system.resolved_size();  // chains in one launch read variables only
+  const bool few = launch && chains <= launch->most_chains && !given;
   return (few ? make_chain_rollout_loss : make_stepwise_rollout_loss)(stage, context, sample, shape, models);
 }
 

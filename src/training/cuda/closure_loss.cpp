@@ -11,16 +11,17 @@ class DeviceClosureLoss final : public DeviceLoss {
                     const NetworkShape& shape, std::size_t models)
       : dims_{stage.batch, sample.closures},
         shape_(shape),
+        resolved_(context.system.resolved_size()),
         relative_(stage.loss_weights == LossWeights::relative),
         network_(shape, models) {
     upload_now(weights_, component_weights(context, stage.loss_weights));
-    upload_now(groups_, integers(symmetry_groups(context.system, shape.d_in)));
+    upload_now(groups_, integers(symmetry_groups(context.system, resolved_)));
     upload_now(targets_, integers(context.system.closure_targets()));
     const std::size_t samples = models * dims_.batch, rows = samples * dims_.time;
     x_.reserve(rows * shape.d_in);
     for (DeviceArray<float>* array : {&target_, &y_, &d_y_}) array->reserve(rows * shape.d_out);
     sums_.reserve(samples * loss_parts);
-    sizes_.reserve(samples * shape.d_in);
+    sizes_.reserve(samples * resolved_);
   }
 
   void evaluate(const float* parameters, const BatchSource& source, const Sample* samples, double noise,
@@ -44,7 +45,7 @@ class DeviceClosureLoss final : public DeviceLoss {
       launch_relative_loss(errors,
                            {.sizes = sizes_.data(),
                             .targets = targets_.data(),
-                            .d_in = static_cast<int>(shape_.d_in),
+                            .d_in = static_cast<int>(resolved_),
                             .floor = smallest_error},
                            stream);
     } else {
@@ -57,6 +58,7 @@ class DeviceClosureLoss final : public DeviceLoss {
  private:
   SequenceDims dims_;
   NetworkShape shape_;
+  std::size_t resolved_;
   bool relative_;
   DeviceNetwork network_;
   DeviceTape tape_;

@@ -12,24 +12,31 @@ constexpr int threads = coupled_threads;
 /// A thread for each state of each window.
 __global__ void __launch_bounds__(threads)
     start_rollouts_kernel(const RolloutProblem p, const BatchSource source, const Sample* samples, int models,
-                          int batch, int first, double noise, double* truth, double* z, float* x) {
+                          int batch, int first, double noise, double* truth, float* given, double* z,
+                          float* x) {
   const int t = static_cast<int>(blockIdx.x * threads + threadIdx.x), w = static_cast<int>(blockIdx.y);
   const int group = p.windows / models;
   const Sample sample = samples[w / group * batch + first + w % group];
   const double2* const rotations = rotations_of(sample, source.modes);
   if (t >= p.states) return;
   const double* const row = source.resolved + sample.resolved + static_cast<std::size_t>(t) * p.d;
+  const std::size_t row_of = static_cast<std::size_t>(w) * p.states + t;
   const bool starts = t < p.starts;
   const std::size_t chain = starts ? static_cast<std::size_t>(p.chain(w, t)) : 0;
   NoiseRow normals(sample.seed, sample.stream, static_cast<std::uint64_t>(t) * p.d);
   for (int v = 0; v < p.d; ++v) {
     const double state = component_of_image(row, v, p.d, source.modes, rotations, sample);
-    truth[(static_cast<std::size_t>(w) * p.states + t) * p.d + v] = state;
+    truth[row_of * p.d + v] = state;
     if (!starts) continue;
     z[chain * p.d + v] = state;
     double value = p.input.to_network(v, state);
     if (noise > 0) value += noise * normals.next();
-    x[chain * p.d + v] = static_cast<float>(value);
+    x[chain * p.inputs() + v] = static_cast<float>(value);
+  }
+  for (int k = 0; k < p.given; ++k) {
+    const float value = given_input(source, sample, t, k);
+    given[row_of * p.given + k] = value;
+    if (starts) x[chain * p.inputs() + p.d + k] = value;
   }
 }
 
@@ -105,12 +112,12 @@ KernelName coupled_adjoint_name(const WrittenEquations& equations) {
 }
 
 void launch_start_rollouts(const RolloutProblem& problem, const BatchSource& source, const Sample* samples,
-                           int models, int batch, int first, double noise, double* truth, double* z, float* x,
-                           cudaStream_t stream) {
+                           int models, int batch, int first, double noise, double* truth, float* given,
+                           double* z, float* x, cudaStream_t stream) {
   const dim3 grid(blocks_for(static_cast<std::size_t>(problem.states)),
                   static_cast<unsigned>(problem.windows));
   start_rollouts_kernel<<<grid, threads, 0, stream>>>(problem, source, samples, models, batch, first, noise,
-                                                      truth, z, x);
+                                                      truth, given, z, x);
 }
 
 void launch_coupled_step(const ReducedEquations& equations, const RolloutProblem& problem,

@@ -14,10 +14,10 @@ struct KernelName;  // coupling/cuda/written_kernel.hpp
 KernelName coupled_step_name(const WrittenEquations& equations);
 KernelName coupled_adjoint_name(const WrittenEquations& equations);
 
-/// Windows `first`.. of each model's batch: truth (window, states, d), z and x of step 0.
+/// Windows `first`.. of each model's batch: truth (window, states, d), given (window, states, given), z and x of step 0.
 void launch_start_rollouts(const RolloutProblem& problem, const BatchSource& source, const Sample* samples,
-                           int models, int batch, int first, double noise, double* truth, double* z, float* x,
-                           cudaStream_t stream);
+                           int models, int batch, int first, double noise, double* truth, float* given,
+                           double* z, float* x, cudaStream_t stream);
 
 /// z_next and, unless null, the network's next input; squared errors are added to errors (chain, d), or put
 /// there by step 0.

@@ -14,11 +14,14 @@ __global__ void __launch_bounds__(coupled_threads)
                         double* z_next, float* x_next, double* errors) {
   const int chain = static_cast<int>(blockIdx.x * coupled_threads + threadIdx.x);
   if (chain >= p.chains()) return;
-  const std::size_t offset = static_cast<std::size_t>(chain) * p.d;
+  const std::size_t offset = static_cast<std::size_t>(chain) * p.d,
+                    input = static_cast<std::size_t>(chain) * p.inputs();
   step_chain<Room>(equations, p, at, chain, errors, [&](int v, double value) {
     z_next[offset + v] = value;
-    if (x_next) x_next[offset + v] = static_cast<float>(p.input.to_network(v, value));
+    if (x_next) x_next[input + v] = static_cast<float>(p.input.to_network(v, value));
   });
+  const std::size_t next = static_cast<std::size_t>(p.window(chain)) * p.states + p.time(chain) + at.s + 1;
+  for (int k = 0; k < p.given && x_next; ++k) x_next[input + p.d + k] = at.given[next * p.given + k];
 }
 
 /// lanes_of(Room) lanes for each chain.
@@ -31,11 +34,12 @@ __global__ void __launch_bounds__(coupled_threads)
   const int thread = static_cast<int>(blockIdx.x * coupled_threads + threadIdx.x), lane = thread % lanes;
   const bool valid = thread / lanes < p.chains();
   const int chain = valid ? thread / lanes : p.chains() - 1;  // all lanes of a warp exchange values
-  const std::size_t offset = static_cast<std::size_t>(chain) * p.d;
+  const std::size_t offset = static_cast<std::size_t>(chain) * p.d,
+                    input = static_cast<std::size_t>(chain) * p.inputs();
   step_chain_back<Room>(
       equations, p, at, chain, lane, z_next, slopes,
       [&](int v) {
-        return d_z ? d_z[offset + v] + static_cast<double>(d_x[offset + v]) * p.input.factor[v] : 0.0;
+        return d_z ? d_z[offset + v] + static_cast<double>(d_x[input + v]) * p.input.factor[v] : 0.0;
       },
       [&](double of_z, double own, double before) {
         if (!valid) return;

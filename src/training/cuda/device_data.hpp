@@ -1,6 +1,8 @@
 // Training data in device memory, and the samples of a step.
 #pragma once
 
+#include <array>
+
 #include "network/cuda/device.hpp"
 #include "training/cuda/kernels.hpp"
 #include "training/descent.hpp"
@@ -35,6 +37,8 @@ class DeviceData {
 
  private:
   void upload_all();
+  /// What turns a window that begins with the state y into its frame, as it is and reflected.
+  std::array<double, 2> angles_into_frame(const double* y) const;
 
   const TrainingData& data_;
   StagePlan stage_;
@@ -42,9 +46,12 @@ class DeviceData {
   SampleShape shape_;
   Augmentation augmentation_;
   bool resident_;
+  bool framed_;  // samples come in the frames of their first states (coupling/fourier_frame.hpp)
   BatchSource source_{};
-  DeviceArray<double> resolved_, closure_, scales_;
-  std::vector<double> host_resolved_, host_closure_;
+  std::vector<std::array<double, 2>> frames_;  // of all windows, where the data are resident
+  DeviceArray<double> resolved_, closure_, given_, scales_;
+  DeviceArray<int> reads_;
+  std::vector<double> host_resolved_, host_closure_, host_given_;
 };
 
 }  // namespace mac::cuda

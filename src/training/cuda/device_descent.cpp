@@ -20,6 +20,14 @@ namespace {
 
 constexpr std::size_t longest_take = 256;  // steps
 
+/// All resolved variables in order, and then nothing but what is given from outside.
+bool reads_all_variables_first(const InputMap& inputs, std::size_t d) {
+  if (inputs.sites() > 1 || inputs.features() < d) return false;
+  for (std::size_t f = 0; f < inputs.features(); ++f)
+    if (f < d ? inputs.variable_of(f) != f : !inputs.is_given(f)) return false;
+  return true;
+}
+
 class DeviceDescent final : public Descent<float> {
  public:
   DeviceDescent(const DescentPlan& plan, const NetworkShape& shape, std::span<const DescentModel> models)
@@ -150,8 +158,9 @@ std::string uncompiled_equations(const System& system) {
   return written ? cuda::runtime_compiler_unavailable() : std::string();
 }
 
-bool descends_on_device(const StagePlan& stage, const System& system) {
+bool descends_on_device(const StagePlan& stage, const System& system, const InputMap& inputs) {
   if (stage.optimiser == OptimiserKind::lbfgs) return false;
+  if (!cuda::reads_all_variables_first(inputs, system.resolved_size())) return false;
   const std::size_t variables = std::max(system.resolved_size(), system.closure_size());
   if (stage.loss == LossKind::closure) return variables <= cuda::most_components;
   return system.reduced_equations().has_value() && variables <= cuda::most_variables &&

@@ -75,4 +75,11 @@ __device__ inline double component_of_image(const double* row, int i, int count,
   return sample.reflected ? -turned : turned;
 }
 
+/// The k-th of the network's inputs from outside at time t of a sample.
+__device__ inline float given_input(const BatchSource& source, const Sample& sample, int t, int k) {
+  const auto& [rows, reads, size, count] = source.given;
+  const double value = rows[sample.given + static_cast<std::size_t>(t) * size + reads[k]];
+  return static_cast<float>(source.input.to_network(source.d_in + k, value));
+}
+
 }  // namespace mac::cuda

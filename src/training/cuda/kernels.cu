@@ -13,6 +13,7 @@ constexpr int threads = 256;
 /// f(which, t, i) for the two numbers of a pair in (time, d), as far as they exist.
 template <class F>
 __device__ void for_each_of_pair(int pair, int time, int d, F f) {
+  if (d == 0) return;
   int t = 2 * pair / d, i = 2 * pair - t * d;
   for (int which = 0; which < 2; ++which) {
     if (t < time) f(which, t, i);
@@ -28,6 +29,7 @@ __global__ void __launch_bounds__(threads)
   const double2* const rotations = rotations_of(sample, source.modes);
   const int pair = static_cast<int>(blockIdx.x * threads + threadIdx.x);
   const std::size_t first = static_cast<std::size_t>(blockIdx.y) * time;
+  const int width = source.d_in + source.given.count;
   const auto image = [&](const double* data, int t, int i, int d) {
     return component_of_image(data + static_cast<std::size_t>(t) * d, i, d, source.modes, rotations, sample);
   };
@@ -37,7 +39,10 @@ __global__ void __launch_bounds__(threads)
   for_each_of_pair(pair, time, source.d_in, [&](int which, int t, int i) {
     const double value = image(source.resolved + sample.resolved, t, i, source.d_in),
                  normal = which == 0 ? normals.x : normals.y;
-    x[(first + t) * source.d_in + i] = static_cast<float>(source.input.to_network(i, value) + noise * normal);
+    x[(first + t) * width + i] = static_cast<float>(source.input.to_network(i, value) + noise * normal);
+  });
+  for_each_of_pair(pair, time, source.given.count, [&](int, int t, int k) {
+    x[(first + t) * width + source.d_in + k] = given_input(source, sample, t, k);
   });
   for_each_of_pair(pair, time, source.d_out, [&](int, int t, int i) {
     const double value = image(source.closure + sample.closure, t, i, source.d_out);
@@ -169,7 +174,8 @@ unsigned blocks_for(std::size_t count) { return static_cast<unsigned>((count + t
 
 void launch_make_batch(const BatchSource& source, const Sample* samples, int count, int time, double noise,
                        float* x, float* target, cudaStream_t stream) {
-  const std::size_t numbers = static_cast<std::size_t>(time) * std::max(source.d_in, source.d_out);
+  const std::size_t numbers =
+      static_cast<std::size_t>(time) * std::max({source.d_in, source.d_out, source.given.count});
   const dim3 grid(blocks_for((numbers + 1) / 2), static_cast<unsigned>(count));
   make_batch_kernel<<<grid, threads, 0, stream>>>(source, samples, time, noise, x, target);
 }

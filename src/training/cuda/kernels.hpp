@@ -19,23 +19,32 @@ struct Sample {
   std::size_t resolved, closure;  // offsets of its first rows in the data, in numbers
   std::uint64_t seed;             // of the noise, with the index of its stream
   std::uint32_t stream;
-  double angle;   // translation: mode k turns by k · angle
-  int reflected;  // 1: the real parts change their sign, after the translation
-  int shift;      // cyclic shift of the components
+  double angle;           // translation: mode k turns by k · angle
+  int reflected;          // 1: the real parts change their sign, after the translation
+  int shift;              // cyclic shift of the components
+  std::size_t given = 0;  // as resolved and closure
+};
+
+/// What the network reads from outside, behind the resolved variables: numbers reads[0], reads[1], ... of rows.
+struct GivenSource {
+  const double* rows = nullptr;  // of `size` numbers
+  const int* reads = nullptr;    // (count)
+  int size = 0, count = 0;
 };
 
 /// Data and scales in device memory, in double as in the data file.
 struct BatchSource {
   const double *resolved, *closure;  // rows of d_in and d_out numbers
-  NormaliserView input, output;
+  NormaliserView input, output;      // input: (d_in + given.count)
   int d_in, d_out;
   int modes;  // Fourier modes that the translation turns: components k and modes + k; 0: none
+  GivenSource given = {};
 };
 
 /// Largest d_in and d_out of a BatchSource.
 inline constexpr int most_components = 64;
 
-/// x (sample, time, d_in): normalised, with noise of the given standard deviation (0: none);
+/// x (sample, time, d_in + given.count): normalised, the variables with noise of the given standard deviation (0: none);
 /// target (sample, time, d_out): normalised.
 void launch_make_batch(const BatchSource& source, const Sample* samples, int count, int time, double noise,
                        float* x, float* target, cudaStream_t stream);

@@ -21,19 +21,22 @@ DeviceRolloutLoss::DeviceRolloutLoss(const StagePlan& stage, const LossContext& 
       states_(sample.states),
       group_(largest_divisor(batch_, device_memory() / share_of_device / bytes_of_window)),
       relative_(stage.loss_weights == LossWeights::relative) {
-  const std::size_t starts = sample.states - steps_, d = shape.d_in, c = shape.d_out;
+  const std::size_t starts = sample.states - steps_, d = context.system.resolved_size(), c = shape.d_out;
   problem_.windows = static_cast<int>(models * group_), problem_.windows_of_model = static_cast<int>(group_);
   problem_.starts = static_cast<int>(starts), problem_.states = static_cast<int>(sample.states);
   problem_.d = static_cast<int>(d), problem_.c = static_cast<int>(c);
+  problem_.given = static_cast<int>(shape.d_in - d);
   problem_.dt = context.dt, problem_.held = context.held;
   set_drives(context.system.closure_targets(), problem_.drives);
   upload_now(groups_, integers(symmetry_groups(context.system, d)));
 
-  z_.reserve((steps_ + 1) * chains() * d), y_.reserve(steps_ * chains() * c), x_.reserve(chains() * d);
+  z_.reserve((steps_ + 1) * chains() * d), y_.reserve(steps_ * chains() * c),
+      x_.reserve(chains() * shape.d_in);
+  given_.reserve(models * group_ * sample.states * (shape.d_in - d));
   truth_.reserve(models * group_ * sample.states * d);
   for (auto* array : {&d_z_, &d_z_before_, &errors_}) array->reserve(chains() * d);
   for (auto* array : {&d_own_, &d_previous_, &later_}) array->reserve(chains() * c);
-  d_x_.reserve(chains() * d), d_y_.reserve(chains() * c);
+  d_x_.reserve(chains() * shape.d_in), d_y_.reserve(chains() * c);
   slopes_.reserve(models * group_ * d);
   for (auto* array : {&losses_, &sizes_}) array->reserve(models * batch_ * d);
 }
@@ -58,7 +61,7 @@ void DeviceRolloutLoss::evaluate(const float* parameters, const BatchSource& sou
                           smallest_size, sizes_.data(), stream);
   for (std::size_t first = 0; first < batch_; first += group_) {
     launch_start_rollouts(problem_, source, samples, models, batch, static_cast<int>(first), noise,
-                          truth_.data(), z(0), first_x(), stream);
+                          truth_.data(), given_.data(), z(0), first_x(), stream);
     forward(parameters, stream);
     launch_window_losses(problem_, errors_.data(), windows_from(first), stream);
     backward(parameters, gradient, first > 0, stream);

@@ -28,18 +28,19 @@ class DeviceRolloutLoss : public DeviceLoss {
   double* z(std::size_t s) const { return z_.data() + s * chains() * static_cast<std::size_t>(problem_.d); }
   float* y(std::size_t s) const { return y_.data() + s * chains() * static_cast<std::size_t>(problem_.c); }
   CoupledArrays at(std::size_t s) const {
-    return {static_cast<int>(s), z(s), y(s), s > 0 ? y(s - 1) : nullptr, truth_.data()};
+    return {static_cast<int>(s), z(s), y(s), s > 0 ? y(s - 1) : nullptr, truth_.data(), given_.data()};
   }
-  float* first_x() const { return x_.data(); }  // (chain, d): the network's input in step 0
+  float* first_x() const { return x_.data(); }  // (chain, d_in): the network's input in step 0
 
   ReducedEquations equations_;
   std::size_t steps_, models_;
   RolloutProblem problem_{};
   DeviceArray<double> truth_;
+  DeviceArray<float> given_;                        // (window, state, given)
   DeviceArray<double> errors_, slopes_;             // (chain, d), (window, d)
   DeviceArray<double> d_z_, d_z_before_;            // (chain, d)
   DeviceArray<double> d_own_, d_previous_, later_;  // (chain, c)
-  DeviceArray<float> d_x_, d_y_;                    // (chain, d), (chain, c)
+  DeviceArray<float> d_x_, d_y_;                    // (chain, d_in), (chain, c)
 
  private:
   WindowLosses windows_from(std::size_t first) const;
@@ -47,7 +48,7 @@ class DeviceRolloutLoss : public DeviceLoss {
   std::size_t batch_, states_, group_;
   bool relative_;
   DeviceArray<double> z_;               // (step, chain, d)
-  DeviceArray<float> x_, y_;            // (chain, d), (step, chain, c)
+  DeviceArray<float> x_, y_;            // (chain, d_in), (step, chain, c)
   DeviceArray<int> groups_;             // of variables that a symmetry mixes
   DeviceArray<double> losses_, sizes_;  // (model, batch, d)
 };

@@ -17,11 +17,13 @@ struct RolloutProblem {
   int windows, windows_of_model, starts, states;
   bool autoregressive;  // chains ordered by model, then t, then window; else by window, then t
   int d, c;
+  int given = 0;  // inputs of the network from outside, behind the variables
   double dt;
   HeldClosure held;
   int drives[most_variables];  // closure that drives variable v, or -1
   NormaliserView input, output;
 
+  MAC_HOST_DEVICE int inputs() const { return d + given; }
   MAC_HOST_DEVICE int chains() const { return windows * starts; }
   MAC_HOST_DEVICE int chains_of_model() const { return windows_of_model * starts; }
   MAC_HOST_DEVICE int chain(int w, int t) const {
@@ -44,6 +46,7 @@ struct CoupledArrays {
   const double* z;
   const float *y, *previous_y;
   const double* truth;
+  const float* given = nullptr;  // (window, states, given)
 };
 
 }  // namespace mac::cuda

@@ -7,6 +7,11 @@
 namespace mac::gru {
 
 struct StepLayer : PackedLayer {
+  /// Threads that a step keeps busy, for each tile of trajectories: with the gates' sums.
+  template <class Net>
+  static __host__ __device__ constexpr int lanes(const Net& net) {
+    return 6 * net.d_model;
+  }
   /// Rows of working memory, of a step and of its gradient, and of the tape.
   template <class Net>
   static __host__ __device__ constexpr int work_rows(const Net& net) {

@@ -7,6 +7,11 @@
 namespace mac::mamba {
 
 struct StepLayer : PackedLayer {
+  /// Threads that a step keeps busy, for each tile of trajectories: in in_proj and among the states.
+  template <class Net>
+  static __host__ __device__ constexpr int lanes(const Net& net) {
+    return 4 * inner(net);
+  }
   /// Rows of working memory, of a step and of its gradient.
   template <class Net>
   static __host__ __device__ constexpr int work_rows(const Net& net) {
