@@ -27,7 +27,7 @@ constexpr Function operators[] = {{"unary -", Op::neg, 1}, {"+", Op::add, 2},   
                                   {"==", Op::equal, 2},    {"!=", Op::not_equal, 2}};
 
 // Calls of value() inside each other, through formulas and the quantities they name: each takes some of the stack.
-constexpr int deepest = 2000;
+constexpr int most_nested = 2000;
 
 long floor_div(long a, long b) { return a / b - ((a % b != 0 && (a % b < 0) != (b < 0)) ? 1 : 0); }
 
@@ -139,7 +139,7 @@ Node Builder::value(const Expression& e, const Points& points) {
     int& depth;
     ~Deeper() { --depth; }
   } const deeper{depth_};
-  if (++depth_ > deepest) throw TextError(e.at, "quantities follow from each other too deeply");
+  if (++depth_ > most_nested) throw TextError(e.at, "quantities follow from each other too deeply");
   switch (e.kind) {
     case Expression::Kind::number:
       return graph_.constant(e.value);
