@@ -29,6 +29,7 @@ void declare(Model& model, const char* text, bool resolved) {
 Model variables() {
   Model model;
   model.parameters = {{"a", 2.5}, {"N", 5}};
+  model.work_allowed = 20'000;  // what nests sums takes a second otherwise, and few texts would be tried
   declare(model, "x", true);
   declare(model, "u[i], i = 1..N, cyclic", true);
   declare(model, "v[j], j = 0..3, zero", true);
@@ -62,6 +63,7 @@ void draw(const std::string& text) {
   const std::vector<double> state(static_cast<std::size_t>(model.full_size));
   RandomStream random(1, Purpose::diagnosis, 0);
   Here here{model, {{"i", 2}}, state, 3, random};
+  here.work = most_terms - 20'000;
   const Expression formula = parse_expression(text);
   random_value(formula, here);
 }

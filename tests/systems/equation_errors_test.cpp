@@ -152,6 +152,53 @@ TEST(EquationErrors, OfDeepTextsAreNoCrash) {
   EXPECT_NE(message_of(system_of(repeated("sin(", 500) + "x")).find("nests too deeply"), std::string::npos);
 }
 
+TEST(EquationErrors, OfQuantitiesThatFollowFromEachOtherTooDeeplyAreNoCrash) {
+  std::string quantities = "e98 = q";
+  for (int k = 97; k > 2; --k) {
+    quantities += "\ne" + std::to_string(k) + " = e" + std::to_string(k + 1);
+    for (int i = 0; i < 195; ++i) quantities += " + x";
+  }
+  EXPECT_NE(message_of(system_of("e3\n" + quantities)).find("follow from each other too deeply"),
+            std::string::npos);
+}
+
+TEST(EquationErrors, OfLinesWithoutAnEndTakeNoTimeThatGrowsWithTheirSquare) {
+  std::string lines = "x + (\n";
+  for (int i = 0; i < 100'000; ++i) lines += "a[\n";
+  EXPECT_NE(message_of(system_of(lines)), "no error");  // nine seconds once
+}
+
+/// RESOLVED beside a hidden q, with more equations and w[i] as q begins.
+std::string lattices_of(const std::string& resolved, const std::string& equations,
+                        const std::string& q = "0") {
+  return "kind = 'equations'\nresolved = [" + resolved + "]\nhidden = ['q']\nequations = '''\n" + equations +
+         "\ndq = -q\n'''\ninitial = { u = 1, v = 1, y = 1, z = 1, q = '" + q + "' }\nreduced = { q = 0 }\n";
+}
+
+TEST(EquationErrors, OfAnIndexWithTwoRangesSayThatThereAreTwo) {
+  const std::string resolved = "'u[i], i = 1..3, cyclic', 'v[i], i = 1..5, cyclic', 'y', 'z'";
+  const std::string rates = "\ndv[k] = -v[k]\ndy = q\ndz = q\ndu[k] = q";
+  EXPECT_EQ(message_of(lattices_of(resolved, rates)), "no error");
+  for (const std::string& message :
+       {message_of(lattices_of(resolved, "flux[i] = u[i]" + rates + " + flux[k]")),
+        message_of(lattices_of(resolved, rates + " + sum(i, u[i])")),
+        message_of(lattices_of(resolved, rates, "sum(i, 2)"))})
+    EXPECT_NE(message.find("variables differ in the range of i"), std::string::npos) << message;
+}
+
+TEST(EquationErrors, OfWhatWouldTakeAllMemoryComeBeforeItIsTaken) {
+  std::string nested = "q*u[i]";
+  for (int k = 0; k < 95; ++k) nested = "sum(a" + std::to_string(k) + " = 1..1, " + nested + ")";
+  const std::string four =
+      "'u[i], i = 1..600000', 'v[j], j = 1..600000', 'y[k], k = 1..600000', 'z[l], l = 1..600000'";
+  const std::string rates = "\ndv[j] = q\ndy[k] = q\ndz[l] = q\ndu[i] = ";
+  EXPECT_NE(message_of(lattices_of(four, rates + nested)).find("the equations have too many terms"),
+            std::string::npos);
+  // 600,000^4 is more than a number of 64 bits counts.
+  EXPECT_NE(message_of(lattices_of(four, "p[i,j,k,l] = 1" + rates + "q")).find("p has too many points"),
+            std::string::npos);
+}
+
 struct TableMistake {
   const char* from;  // of a sound table,
   const char* to;    // replaced by this

@@ -26,8 +26,8 @@ constexpr Function operators[] = {{"unary -", Op::neg, 1}, {"+", Op::add, 2},   
                                   {"**", Op::pow, 2},      {"<", Op::less, 2},      {"<=", Op::less_equal, 2},
                                   {"==", Op::equal, 2},    {"!=", Op::not_equal, 2}};
 
-// Elements that the terms of all equations may have together: more is a slip in a range.
-constexpr std::size_t most_work = 20'000'000;
+// Calls of value() inside each other, through formulas and the quantities they name: each takes some of the stack.
+constexpr int most_nested = 2000;
 
 long floor_div(long a, long b) { return a / b - ((a % b != 0 && (a % b < 0) != (b < 0)) ? 1 : 0); }
 
@@ -101,7 +101,7 @@ Builder::Builder(const Model& model, Graph& graph, View view, const std::vector<
 
 void Builder::count_work(std::size_t points, std::size_t at) {
   work_ += points;
-  if (work_ > most_work) throw TextError(at, "the equations have too many terms");
+  if (work_ > model_.work_allowed) throw TextError(at, "the equations have too many terms");
 }
 
 Builder::Points Builder::points_of(const Lattice& lattice, const Expression& left, const Indices& at) const {
@@ -135,6 +135,11 @@ Node Builder::values(const Expression& expression, const Lattice& lattice, const
 
 Node Builder::value(const Expression& e, const Points& points) {
   count_work(points.count, e.at);
+  struct Deeper {
+    int& depth;
+    ~Deeper() { --depth; }
+  } const deeper{depth_};
+  if (++depth_ > most_nested) throw TextError(e.at, "quantities follow from each other too deeply");
   switch (e.kind) {
     case Expression::Kind::number:
       return graph_.constant(e.value);
@@ -203,9 +208,11 @@ Node Builder::call(const Expression& e, const Points& points) {
   throw TextError(e.at, fmt::format("there is no function {}{}", e.name, suggestion(e.name, names)));
 }
 
-Builder::Points Builder::some_of(const Points& points, const std::vector<std::size_t>& which) const {
+Builder::Points Builder::some_of(const Points& points, const std::vector<std::size_t>& which,
+                                 std::size_t at) {
   Points some;
   some.count = which.size();
+  count_work(which.size() * points.index.size(), at);
   for (const auto& [name, values] : points.index) {
     auto& chosen = some.index[name];
     for (const std::size_t i : which) chosen.push_back(values[i]);
@@ -234,7 +241,7 @@ Node Builder::where(const Expression& e, const Points& points) {
   if (false_at.empty()) return value(e.arguments[1], points);
   if (true_at.empty()) return value(e.arguments[2], points);
   const auto wide = [&](const Expression& part, const std::vector<std::size_t>& at) {
-    const Node node = value(part, some_of(points, at));
+    const Node node = value(part, some_of(points, at, part.at));
     return graph_[node].size == 1 && at.size() > 1 ? graph_.gather(node, Indices(at.size(), 0)) : node;
   };
   const Node yes = wide(e.arguments[1], true_at), no = wide(e.arguments[2], false_at);
@@ -254,14 +261,8 @@ Node Builder::sum(const Expression& e, const Points& points) {
     first = whole(e.arguments[0], points);
     last = whole(e.arguments[1], points);
   } else {
-    const auto range = model_.index_ranges.find(e.name);
-    if (range == model_.index_ranges.end())
-      throw TextError(
-          e.at, fmt::format("the index {0} is not that of a variable; write sum({0} = 1..N, ...)", e.name));
-    const Lattice& lattice = range->second;
-    if (lattice.count[0] < 0)
-      throw TextError(
-          e.at, fmt::format("variables differ in the range of {0}; write sum({0} = 1..N, ...)", e.name));
+    const Lattice& lattice =
+        range_of(model_, e.name, e.at, fmt::format("; write sum({} = 1..N, ...)", e.name));
     first.assign(points.count, lattice.first[0]);
     last.assign(points.count, lattice.first[0] + lattice.count[0] - 1);
   }
@@ -278,7 +279,7 @@ Node Builder::sum(const Expression& e, const Points& points) {
     }
     bounds.push_back(static_cast<std::int32_t>(outer.size()));
   }
-  inner = some_of(points, outer);
+  inner = some_of(points, outer, e.at);
   inner.index[e.name] = std::move(values);
   if (outer.empty()) return graph_.constant(0);
   return graph_.segments(value(body, inner), bounds);
@@ -396,8 +397,6 @@ Node Builder::quantity(const Definition& definition) {
   const std::string& name = definition.lattice.name;
   auto known = known_.find(name);
   if (known == known_.end()) {
-    if (being_evaluated_.size() > 100)
-      throw TextError(definition.statement.left.at, "quantities follow from each other too deeply");
     if (std::ranges::find(being_evaluated_, name) != being_evaluated_.end())
       throw TextError(definition.statement.left.at, fmt::format("{} needs itself", name));
     const bool before = saw_hidden;

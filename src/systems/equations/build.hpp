@@ -48,7 +48,7 @@ class Builder {
   Points points_of(const Lattice& lattice, const Expression& left, const Indices& at) const;
   Indices positions(const Lattice& lattice, const Expression& e, const Points& points, bool zeros);
   std::vector<long> whole(const Expression& e, const Points& points);
-  Points some_of(const Points& points, const std::vector<std::size_t>& which) const;
+  Points some_of(const Points& points, const std::vector<std::size_t>& which, std::size_t at);
   Node pick(Node whole, const Indices& positions);
   void count_work(std::size_t points, std::size_t at);
 
@@ -63,6 +63,7 @@ class Builder {
   std::map<std::string, Known> known_;        // quantities
   std::vector<std::string> being_evaluated_;  // quantities, to find those that need themselves
   std::size_t work_ = 0;
+  int depth_ = 0;
 };
 
 /// A number or a whole number that depends on parameters alone; throws TextError.

@@ -48,18 +48,17 @@ void add_definition(Model& model, Statement statement) {
   std::int64_t size = 1;
   for (const Expression& index : left.arguments) {
     if (!is_plain_name(index)) throw TextError(index.at, "a quantity is defined for an index, flux[k] = ...");
-    const auto range = model.index_ranges.find(index.name);
-    if (range == model.index_ranges.end())
-      throw TextError(index.at, fmt::format("the index {} is not that of a variable", index.name));
+    const Lattice& range =
+        range_of(model, index.name, index.at, "; a quantity needs an index with one range");
     if (std::ranges::find(lattice.indices, index.name) != lattice.indices.end())
       throw TextError(index.at, fmt::format("the index {} is there twice", index.name));
     lattice.indices.push_back(index.name);
-    lattice.first.push_back(range->second.first[0]);
-    lattice.count.push_back(range->second.count[0]);
-    lattice.edges.push_back(range->second.edges[0]);
-    size *= range->second.count[0];
+    lattice.first.push_back(range.first[0]);
+    lattice.count.push_back(range.count[0]);
+    lattice.edges.push_back(range.edges[0]);
+    size *= range.count[0];
+    if (size > most_points) throw TextError(left.at, fmt::format("{} has too many points", left.name));
   }
-  if (size > most_points) throw TextError(left.at, fmt::format("{} has too many points", left.name));
   lattice.size = static_cast<std::int32_t>(size);
   definition.statement = std::move(statement);
   model.definitions.emplace(lattice.name, std::move(definition));
@@ -148,6 +147,16 @@ const Variable* Model::find(const std::string& name) const {
   for (const Variable& variable : variables)
     if (variable.lattice.name == name) return &variable;
   return nullptr;
+}
+
+const Lattice& range_of(const Model& model, const std::string& index, std::size_t at,
+                        std::string_view otherwise) {
+  const auto range = model.index_ranges.find(index);
+  if (range == model.index_ranges.end())
+    throw TextError(at, fmt::format("the index {} is not that of a variable{}", index, otherwise));
+  if (range->second.count[0] < 0)
+    throw TextError(at, fmt::format("variables differ in the range of {}{}", index, otherwise));
+  return range->second;
 }
 
 bool is_reserved(const std::string& name) {

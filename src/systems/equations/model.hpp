@@ -13,6 +13,8 @@ namespace mac::equations {
 
 /// Numbers that all variables have together, or one quantity: more is a slip in a range.
 inline constexpr std::int32_t most_points = 4'000'000;
+/// Elements that the terms of all equations may have together: more is a slip in a range.
+inline constexpr std::size_t most_work = 20'000'000;
 
 /// A variable, or a quantity that a statement names: one number for each point of its lattice.
 struct Lattice {
@@ -66,16 +68,21 @@ struct Model {
   std::vector<Variable> variables;  // resolved ones first
   std::vector<Equation> equations;  // every point of every variable once
   std::map<std::string, Definition> definitions;
-  std::map<std::string, Lattice> index_ranges;  // of an index's name: a lattice of that index alone
+  /// Of an index's name: a lattice of that index alone; its count is -1 where variables differ in the range.
+  std::map<std::string, Lattice> index_ranges;
   std::map<std::string, Reduction> reductions;  // by hidden variable
   Source source;                                // of equations and definitions
   std::int32_t resolved_size = 0, full_size = 0;
+  std::size_t work_allowed = most_work;
 
   const Variable* find(const std::string& name) const;
 };
 
 /// The parts of [system] that make a model; throws TextError for what is wrong in `source.text`.
 void add_statements(Model& model, const std::string& text);
+/// The lattice of the index alone; throws TextError for one that no variable has, or several with other ranges.
+const Lattice& range_of(const Model& model, const std::string& index, std::size_t at,
+                        std::string_view otherwise);
 /// A lattice from a declaration.
 Lattice make_lattice(const Declaration& declaration, const std::map<std::string, double>& parameters);
 

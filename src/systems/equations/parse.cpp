@@ -127,7 +127,9 @@ bool begins_statement(const std::vector<Token>& tokens, std::size_t at) {
   if (tokens[at].kind != Token::Kind::name) return false;
   ++at;
   if (tokens[at].text == "[")
-    while (tokens[at].kind != Token::Kind::end && tokens[at++].text != "]") continue;
+    while (tokens[at].kind != Token::Kind::end && tokens[at].kind != Token::Kind::end_of_line &&
+           tokens[at++].text != "]")
+      continue;
   if (tokens[at].text == "/" && tokens[at + 1].text == "dt") at += 2;
   return tokens[at].text == "=";
 }

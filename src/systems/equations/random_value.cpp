@@ -12,9 +12,6 @@ namespace mac::equations {
 
 namespace {
 
-// For one number of an initial state: some seconds. More is a slip in the range of a sum.
-constexpr std::size_t most_terms = 2'000'000;
-
 /// What is going to be evaluated, before it is.
 void expect_work(std::size_t parts, const Expression& e, const Here& here) {
   if (here.work + parts > most_terms) throw TextError(e.at, "the initial state has too many terms");
@@ -59,12 +56,11 @@ double sum(const Expression& e, Here& here) {
   if (e.arguments.size() == 3) {
     first = whole(e.arguments[0], here);
     last = whole(e.arguments[1], here);
-  } else if (const auto range = here.model.index_ranges.find(e.name);
-             range != here.model.index_ranges.end()) {
-    first = range->second.first[0];
-    last = first + range->second.count[0] - 1;
   } else {
-    throw TextError(e.at, fmt::format("the index {0} has no range; write sum({0} = 1..N, ...)", e.name));
+    const Lattice& range =
+        range_of(here.model, e.name, e.at, fmt::format("; write sum({} = 1..N, ...)", e.name));
+    first = range.first[0];
+    last = first + range.count[0] - 1;
   }
   expect_work(static_cast<std::size_t>(std::max(0L, last - first + 1)), e, here);
   const auto before = here.index;

@@ -8,6 +8,9 @@
 
 namespace mac::equations {
 
+/// For one number of an initial state: some seconds. More is a slip in the range of a sum.
+inline constexpr std::size_t most_terms = 2'000'000;
+
 /// What names mean at one point of a lattice.
 struct Here {
   const Model& model;
