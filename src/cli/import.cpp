@@ -1,6 +1,7 @@
 // mac import: files of other programs -> data.h5
 #include <fmt/format.h>
 
+#include <cstdlib>
 #include <mac/error.hpp>
 #include <mac/import.hpp>
 #include <memory>
@@ -84,9 +85,15 @@ std::string toml_text(const std::string& text) {
   return "'" + text + "'";
 }
 
+/// TOML knows no .05, 1. and 007.
+std::string toml_number(const std::string& text) {
+  const bool digits = text.find_first_not_of("0123456789") == std::string::npos && text[0] != '0';
+  return digits ? text : fmt::format("{}", std::strtod(text.c_str(), nullptr));
+}
+
 std::string toml_value(const ImportKey& key, const std::string& text) {
   if (key.kind == ImportKey::Kind::text) return toml_text(text);
-  if (key.kind == ImportKey::Kind::number) return text;
+  if (key.kind == ImportKey::Kind::number) return toml_number(text);
   if (key.kind == ImportKey::Kind::flag) return "true";
   std::vector<std::string> parts;
   std::istringstream stream(text);

@@ -363,8 +363,7 @@ std::vector<SplitTask> plan_splits(const ClosureModel& model, const DataFile& da
   if (options.members > 1 && model.rolls_at_once(1))
     throw UsageError(
         "{}: a CUDA device runs the members of an ensemble as the one model that they are: leave out "
-        "--members, or "
-        "use --device cpu",
+        "--members, or use --device cpu",
         model.name());
   std::vector<std::string> names = options.splits;
   if (names.empty() && earlier)

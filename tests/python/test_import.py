@@ -504,6 +504,14 @@ def test_the_command(tmp_path):
     assert not (tmp_path / "b.h5").exists()
 
 
+@pytest.mark.parametrize("step", [".05", "5e-2", "00.05", "+0.05"])
+def test_the_command_takes_numbers_as_people_write_them(tmp_path, step):
+    np.save(tmp_path / "y.npy", oscillators())
+    code, out, err = command(tmp_path / "y.npy", "--dt", step, "--seed", "007", "-o", tmp_path / "a.h5")
+    assert code == 0, err
+    assert "step 0.05" in out
+
+
 def test_parameters_and_forcing_are_inputs_not_unknowns(tmp_path):
     y = oscillators()
     stiffness = np.linspace(1, 2, len(y))

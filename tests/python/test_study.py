@@ -118,7 +118,7 @@ def test_other_threads_run_during_training(tmp_path, data):
     while worker.is_alive():
         time.sleep(0.001)
         turns += 1
-    assert turns > 20  # with the GIL held there would be hardly any
+    assert turns > 5  # with the GIL held there would be one before the training and one after it; on a starved machine there are 17
 
 
 def test_fit_learns_a_closure_from_arrays(tmp_path):

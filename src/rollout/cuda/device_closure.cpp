@@ -140,8 +140,7 @@ GroupResult DeviceNetworkClosure::roll(const GroupTask& task, GroupStart start) 
   if (!equations || d > most_rolled_variables)
     throw UsageError(
         "the reduced equations of {} cannot be rolled out on a CUDA device, which takes up to {} variables, "
-        "and from "
-        "equations as text up to {} operations: use --device cpu",
+        "and from equations as text up to {} operations: use --device cpu",
         task.system.name(), most_rolled_variables, WrittenEquations::most_operations);
   if (!task.systems.empty() && std::holds_alternative<WrittenEquations>(equations->of))
     throw UsageError(

@@ -78,8 +78,7 @@ void* open_cublas(const std::vector<std::string>& names) {
     if (void* const library = dlopen(name.c_str(), RTLD_NOW | RTLD_LOCAL)) return library;
   throw Error(
       "a network of this size needs cuBLAS on a CUDA device, and {} was not found: install cuBLAS of CUDA "
-      "{}, or use "
-      "--device cpu",
+      "{}, or use --device cpu",
       names.at(0), version);
 }
 
