@@ -1,13 +1,13 @@
 // mac import: files of other programs -> data.h5
 #include <fmt/format.h>
 
-#include <cstdlib>
 #include <mac/error.hpp>
 #include <mac/import.hpp>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <sstream>
 
+#include "base/number_text.hpp"
 #include "base/standard_streams.hpp"
 #include "cli/commands.hpp"
 #include "io/atomic_file.hpp"
@@ -88,7 +88,7 @@ std::string toml_text(const std::string& text) {
 /// TOML knows no .05, 1. and 007.
 std::string toml_number(const std::string& text) {
   const bool digits = text.find_first_not_of("0123456789") == std::string::npos && text[0] != '0';
-  return digits ? text : fmt::format("{}", std::strtod(text.c_str(), nullptr));
+  return digits ? text : fmt::format("{}", number_in(std::string_view(text).substr(text[0] == '+')));
 }
 
 std::string toml_value(const ImportKey& key, const std::string& text) {

@@ -1,7 +1,6 @@
 #include "network/model_metadata.hpp"
 
 #include <algorithm>
-#include <charconv>
 #include <cmath>
 #include <mac/error.hpp>
 #include <mac/version.hpp>
@@ -39,9 +38,9 @@ class MetadataReader {
   std::optional<double> positive_number(const std::string& key) {
     const auto found = text(key);
     if (!found) return std::nullopt;
-    double value = 0;
-    const auto [end, error] = std::from_chars(found->data(), found->data() + found->size(), value);
-    if (error != std::errc() || end != found->data() + found->size() || !std::isfinite(value) || value <= 0)
+    const Json number = Json::parse(*found, nullptr, false);  // libc++ has no from_chars for it
+    const double value = number.is_number() ? number.get<double>() : 0;
+    if (!std::isfinite(value) || value <= 0)
       fail(key, fmt::format("is '{}': expected a positive number", *found));
     return value;
   }
