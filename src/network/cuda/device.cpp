@@ -53,6 +53,15 @@ int multiprocessors() {
   return count;
 }
 
+bool has_clusters() {
+  static const bool has = [] {
+    int value = 0;
+    check(cudaDeviceGetAttribute(&value, cudaDevAttrClusterLaunch, 0), "asking for its clusters");
+    return value != 0;
+  }();
+  return has;
+}
+
 std::size_t device_memory() {
   std::size_t free = 0, total = 0;
   check(cudaMemGetInfo(&free, &total), "asking for its memory");

@@ -23,6 +23,9 @@ struct SharedMemory {
 /// whether another sequence begins costs long sequences up to 6 %, so that kernels are compiled for either.
 enum class Run { one, several };
 
+/// Whether the device has clusters, whose blocks write into each other's shared memory.
+bool has_clusters();
+
 /// Lets a kernel's blocks take so many bytes of dynamic shared memory; Error where the device refuses.
 void allow_shared_memory(const void* kernel, std::size_t bytes);
 template <class... Args>

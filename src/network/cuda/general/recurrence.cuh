@@ -77,11 +77,23 @@ struct ResidentItem {
   }
 };
 
+// Machine code for devices without clusters (before compute capability 9) has these kernels, too, but they are never
+// launched there: plan_resident() asks for one block.
+#if !defined(__CUDA_ARCH__) || __CUDA_ARCH__ >= 900
+__device__ inline void meet_blocks() { cooperative_groups::this_cluster().sync(); }
+__device__ inline float* place_in(int block, float* place) {
+  return cooperative_groups::this_cluster().map_shared_rank(place, block);
+}
+#else
+__device__ inline void meet_blocks() { __trap(); }
+__device__ inline float* place_in(int, float* place) { return place; }
+#endif
+
 /// All blocks of a cluster see what each has written.
 template <bool CLUSTER>
 __device__ void meet_cluster() {
   if constexpr (CLUSTER)
-    cooperative_groups::this_cluster().sync();
+    meet_blocks();
   else
     __syncthreads();
 }
@@ -90,8 +102,7 @@ __device__ void meet_cluster() {
 template <bool CLUSTER>
 __device__ void write_to_cluster(float* place, float value, int blocks) {
   if constexpr (CLUSTER)
-    for (int block = 0; block < blocks; ++block)
-      *cooperative_groups::this_cluster().map_shared_rank(place, block) = value;
+    for (int block = 0; block < blocks; ++block) *place_in(block, place) = value;
   else
     *place = value;
 }
@@ -295,6 +306,23 @@ __global__ void __launch_bounds__(resident_threads, 1)
 template <class Problem>
 using RecurrenceKernel = void (*)(Problem, ResidentPlan);
 
+/// Groups that the device holds at once.
+template <class Problem>
+int resident_groups(RecurrenceKernel<Problem> kernel, const cudaLaunchConfig_t& config) {
+  int resident = 0, processors = 0;
+  cudaError_t status = cudaSuccess;
+  if (config.numAttrs > 0) {
+    status = cudaOccupancyMaxActiveClusters(&resident, kernel, &config);
+  } else {
+    cudaDeviceGetAttribute(&processors, cudaDevAttrMultiProcessorCount, 0);
+    status = cudaOccupancyMaxActiveBlocksPerMultiprocessor(
+        &resident, kernel, static_cast<int>(config.blockDim.x), config.dynamicSmemBytes);
+    resident *= processors;
+  }
+  if (status != cudaSuccess) cudaGetLastError();  // ours now
+  return resident;
+}
+
 /// A launch of groups of sequences; false, and nothing is done, where the device does not hold them at once and
 /// `must_fit`.
 template <class Problem>
@@ -311,13 +339,8 @@ bool launch_resident(RecurrenceKernel<Problem> kernel, const Problem& problem, R
   config.blockDim = dim3(static_cast<unsigned>(threads));
   config.dynamicSmemBytes = bytes;
   config.stream = stream;
-  config.attrs = &cluster, config.numAttrs = 1;
-  if (must_fit) {
-    int resident = 0;
-    if (cudaOccupancyMaxActiveClusters(&resident, kernel, &config) != cudaSuccess)
-      cudaGetLastError();  // ours now
-    if (groups > resident) return false;
-  }
+  config.attrs = &cluster, config.numAttrs = has_clusters() ? 1 : 0;
+  if (must_fit && groups > resident_groups(kernel, config)) return false;
   cudaLaunchKernelEx(&config, kernel, problem, plan);
   return true;
 }
@@ -336,7 +359,7 @@ void with_sequences(const ResidentPlan& plan, F f) {
 
 template <class Cell>
 void recurrence_forward(const Recurrence& problem, cudaStream_t stream) {
-  const ResidentPlan plan = plan_resident(Cell::counts.gates, problem.d);
+  const ResidentPlan plan = plan_resident(Cell::counts.gates, problem.d, has_clusters());
   with_sequences(plan, [&](auto sequences, auto clustered, bool must_fit) {
     const Resident<Cell, sequences> sizes(problem.d, plan);
     return launch_resident<Recurrence>(recurrence_forward_kernel<Cell, sequences, clustered>, problem, plan,
@@ -346,7 +369,7 @@ void recurrence_forward(const Recurrence& problem, cudaStream_t stream) {
 
 template <class Cell>
 void recurrence_backward(const RecurrenceBackward& problem, cudaStream_t stream) {
-  const ResidentPlan plan = plan_resident(Cell::counts.gates, problem.d);
+  const ResidentPlan plan = plan_resident(Cell::counts.gates, problem.d, has_clusters());
   with_sequences(plan, [&](auto sequences, auto clustered, bool must_fit) {
     const Resident<Cell, sequences> sizes(problem.d, plan);
     return launch_resident<RecurrenceBackward>(recurrence_backward_kernel<Cell, sequences, clustered>,

@@ -50,10 +50,10 @@ inline constexpr int resident_weights = 64;   // of a thread
 inline constexpr int resident_threads = 768;  // of a block, at most
 inline constexpr int largest_cluster = 8;
 
-constexpr ResidentPlan plan_resident(int gates, int d) {
+constexpr ResidentPlan plan_resident(int gates, int d, bool clusters) {
   const int parts = (d + resident_weights - 1) / resident_weights,
             parts_back = (gates * d + resident_weights - 1) / resident_weights;
-  for (int blocks = 1; blocks <= largest_cluster; blocks *= 2) {
+  for (int blocks = 1; blocks <= (clusters ? largest_cluster : 1); blocks *= 2) {
     const int units = (d + blocks - 1) / blocks;
     if ((blocks - 1) * units < d && gates * units * parts <= resident_threads &&
         units * parts_back <= resident_threads)

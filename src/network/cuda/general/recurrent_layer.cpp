@@ -1,6 +1,7 @@
 #include "network/cuda/general/recurrent_layer.hpp"
 
 #include "network/cuda/general/rows.hpp"
+#include "network/cuda/launch_plan.hpp"
 
 namespace mac::cuda {
 
@@ -54,7 +55,7 @@ class RecurrentLayer final : public GeneralLayer {
   }
 
  private:
-  bool resident() const { return plan_resident(counts_.gates, d_).blocks > 0; }
+  bool resident() const { return plan_resident(counts_.gates, d_, has_clusters()).blocks > 0; }
 
   void run_forward(const LayerPass& pass, const Recurrence& problem) {
     if (resident()) return kernels_.forward(problem, pass.stream);
