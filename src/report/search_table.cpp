@@ -12,7 +12,7 @@ namespace {
 using Json = nlohmann::json;
 
 /// A share, or null where the training failed.
-std::string percent(const Json& error) {
+std::string percent_or_failed(const Json& error) {
   return error.is_number() ? fmt::format("{:.3g} %", 100 * error.get<double>()) : "failed";
 }
 
@@ -38,10 +38,10 @@ Table table_of(const Json& search) {
   for (std::size_t i = 0; i < trials.size(); ++i)
     table.rows.push_back({i == chosen ? "chosen" : "", settings(trials[i]),
                           fmt::format("{}", trials[i].at("steps").get<std::size_t>()),
-                          percent(trials[i].at("error"))});
-  table.rows.push_back({"", "no closure", "", percent(search.at("error_without_closure"))});
+                          percent_or_failed(trials[i].at("error"))});
+  table.rows.push_back({"", "no closure", "", percent_or_failed(search.at("error_without_closure"))});
   if (const Json memoryless = search.value("memoryless", Json()); !memoryless.is_null())
-    table.rows.push_back({"", "without memory (mlp)", "", percent(memoryless.at("error"))});
+    table.rows.push_back({"", "without memory (mlp)", "", percent_or_failed(memoryless.at("error"))});
   return table;
 }
 
