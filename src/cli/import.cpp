@@ -48,6 +48,7 @@ const std::vector<ImportKey>& import_keys() {
       {"targets", list, "NAMES", "Variables whose equations have a closure (default: all)"},
       {"system", text, "EXPERIMENT",
        "Experiment whose [system] has the reduced equations (default: none, dy/dt = 0 + closure)"},
+      {"order", number, "N", "Of the differences by which the closure is computed: 4 (default), or 2"},
       {"missing", numbers, "NUMBERS", "Numbers that mark missing values"},
       {"gaps",
        text,

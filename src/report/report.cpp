@@ -1,4 +1,5 @@
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <filesystem>
@@ -129,9 +130,12 @@ Section what_was_run(const Source& source) {
   std::string body = html_facts(facts);
   if (!source.models.empty()) body += html_table(models_table(source.models));
   for (const TrainedModel& trained : source.models)
-    if (auto tried = search_table(trained.model)) {
-      tried->title = fmt::format("{}: {}", trained.file, tried->title);
-      body += html_table(*tried);
+    if (const auto search = search_of(trained.model)) {
+      Table tried = search_table(*search);
+      tried.title = fmt::format("{}: {}", trained.file, tried.title);
+      body += html_table(tried) + html_note(fmt::format("{}.", fmt::join(search->notes, "; ")));
+      body += html_paragraph(search->reason + ".");
+      if (!search->warning.empty()) body += html_warning(search->warning + ".");
     }
   std::set<std::string> told;
   for (const TrainedModel& trained : source.models) {
