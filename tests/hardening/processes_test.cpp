@@ -3,6 +3,7 @@
 
 #include <chrono>
 #include <filesystem>
+#include <mac/safetensors.hpp>
 #include <thread>
 
 #include "cli/command_line.hpp"
@@ -149,6 +150,20 @@ TEST_F(Processes, PrintNoControlCharacters) {
   EXPECT_EQ(named.exit_code, 1);
   EXPECT_NE(named.output.find(R"(a\x1b[31mred\xc2\x9b\xff.h5: does not exist)"), std::string::npos)
       << named.output;
+}
+
+TEST_F(Processes, PrintValuesOfFilesInTheirLines) {
+  SafetensorsWriter writer;
+  const std::vector<float> one{1};
+  writer.add("weight\nchecksum  forged 1", {1}, one);
+  writer.set_metadata("author\nchecksum  forged 2", "nobody");
+  writer.set_metadata("notes", "several lines\nchecksum  forged 3");  // are indented, below the rows
+  writer.write(file("forged.safetensors"));
+  const ProgramResult info = mac("info @/forged.safetensors");
+  EXPECT_EQ(info.exit_code, 0) << info.output;
+  EXPECT_NE(info.output.find("author\\nchecksum  forged 2"), std::string::npos) << info.output;
+  EXPECT_NE(info.output.find("  weight\\nchecksum  forged 1"), std::string::npos) << info.output;
+  EXPECT_EQ(info.output.find("\nchecksum  forged"), std::string::npos) << info.output;
 }
 
 }  // namespace
