@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 
 #include <chrono>
+#include <cstdlib>
 #include <filesystem>
 #include <mac/safetensors.hpp>
 #include <thread>
@@ -50,6 +51,30 @@ TEST_F(Processes, EndWithTheNumberOfTheirSignal) {
     EXPECT_EQ(process.wait(), code);
     EXPECT_EQ(temporaries(), 0u) << signal;
   }
+}
+
+// It waits for gnuplot most of the time: here one that never ends.
+TEST_F(Processes, EndWithTheNumberOfTheirSignalInAReport) {
+  generate();
+  ASSERT_EQ(mac("rollout markov --data @/data.h5 -o @/markov.h5 --quiet").exit_code, 0);
+  fs::create_directory(file("bin"));
+  fs::create_directory(file("tmp"));
+  write_bytes(file("bin/gnuplot"), "#!/bin/sh\n: > " + file("begun") + "\nexec sleep 1000\n");
+  fs::permissions(file("bin/gnuplot"), fs::perms::all);
+  const std::string path = std::getenv("PATH");
+  ::setenv("PATH", (file("bin") + ":" + path).c_str(), 1);
+  ::setenv("TMPDIR", file("tmp").c_str(), 1);
+  for (const auto& [signal, code] : {std::pair{SIGTERM, 143}, std::pair{SIGHUP, 129}}) {
+    fs::remove(file("begun"));
+    const Process process({"report", "--rollouts", file("markov.h5"), "-o", file("page.html"), "--quiet"});
+    while (!fs::exists(file("begun"))) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    process.send(signal);
+    EXPECT_EQ(process.wait(), code);
+    EXPECT_FALSE(fs::exists(file("page.html"))) << signal;
+    EXPECT_TRUE(fs::is_empty(file("tmp"))) << signal;
+  }
+  ::setenv("PATH", path.c_str(), 1);
+  ::unsetenv("TMPDIR");
 }
 
 TEST_F(Processes, LeaveSignalsIgnoredThatWereIgnored) {
