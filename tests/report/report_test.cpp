@@ -66,19 +66,16 @@ void expect_figures(const Report& report, const std::vector<std::string>& names)
 }
 
 TEST(Report, ShowsEveryFigureOfABurgersRun) {
-  expect_figures(burgers(),
-                 {"resolved_test", "closure_test", "energy_test", "l2_error_test", "l2_error_sin_x",
-                  "l2_error_projected_exp_sin_x_", "memory", "training", "training_time", "step_time"});
-  // 6 resolved variables, 6 closure components, 6 components' memories, 2 of training, 2 splits' step times,
-  // and 5 figures of one panel.
+  expect_figures(burgers(), {"resolved_test", "closure_test", "energy_test", "l2_error_test",
+                             "l2_error_sin_x", "l2_error_projected_exp_sin_x_", "memory", "training"});
+  // 6 resolved variables, 6 closure components, 6 components' memories, 2 of training, and 4 figures of one panel.
   EXPECT_EQ(count(burgers().page, "<svg viewBox=\"0 0 360") + count(burgers().page, "<svg viewBox=\"0 0 640"),
-            6 + 6 + 6 + 2 + 2 + 5);
+            6 + 6 + 6 + 2 + 4);
 }
 
 TEST(Report, ShowsEveryFigureOfALorenzRun) {
   expect_figures(lorenz(), {"resolved_test", "closure_test", "running_l2_test", "running_correlation_test",
-                            "running_centred_correlation_test", "memory", "training", "training_time",
-                            "step_time", "space_time_test"});
+                            "running_centred_correlation_test", "memory", "training", "space_time_test"});
 }
 
 TEST(Report, ShowsEveryTableOfTheEvaluation) {
@@ -90,10 +87,22 @@ TEST(Report, ShowsEveryTableOfTheEvaluation) {
 }
 
 TEST(Report, SaysWhatWasRun) {
-  for (const char* text :
-       {"viscosity = 0.1", "3 trajectories to t = 0.4", "mac (2 seeds)",
-        "Wall times: 1.5 s, an EPYC, 2 threads", "mac-seed1.safetensors", "recipe = &quot;fast&quot;"})
+  for (const char* text : {"viscosity = 0.1", "3 trajectories to t = 0.4", "mac (2 seeds)",
+                           "mac-seed1.safetensors", "recipe = &quot;fast&quot;"})
     EXPECT_NE(burgers().page.find(text), std::string::npos) << text;
+}
+
+TEST(Report, ShowsWallTimesToThoseWhoAskForThem) {
+  const std::string path = burgers().folder.file("times.html");
+  const auto result =
+      test::run_program(fmt::format("report {} --times -o {}", burgers().folder.file("run"), path));
+  ASSERT_EQ(result.exit_code, 0) << result.output;
+  const std::string with_times = test::read_bytes(path);
+  for (const char* text : {"Wall times: 1.5 s, an EPYC, 2 threads", "<figure id=\"training_time\">",
+                           "<figure id=\"step_time\">"}) {
+    EXPECT_NE(with_times.find(text), std::string::npos) << text;
+    EXPECT_EQ(burgers().page.find(text), std::string::npos) << text << ": another run takes another time";
+  }
 }
 
 TEST(Report, SaysInItsHeadWhatItIs) {
