@@ -122,6 +122,31 @@ TEST(Report, BeginsWithTheVerdict) {
   EXPECT_LT(page.find("id=\"verdict\""), page.find("id=\"figures\""));
 }
 
+/// The section of the page above its figures.
+std::string verdict_of(const std::string& page) {
+  const std::size_t from = page.find("id=\"verdict\"");
+  return page.substr(from, page.find("id=\"figures\"") - from);
+}
+
+TEST(Report, TheVerdictHasTheNumbersOfTheMetrics) {
+  const std::string verdict = verdict_of(burgers().page);
+  const Evaluation evaluation = read_metrics(burgers_metrics());
+  for (const ModelMetrics& model : evaluation.models)
+    for (const auto& [split, metrics] : model.splits) {
+      double sum = 0;
+      for (const MeanStd& error : metrics.intervals.back().resolved) sum += error.mean;
+      const std::string cell =
+          percent({sum / static_cast<double>(metrics.intervals.back().resolved.size()), NAN});
+      EXPECT_GT(std::stod(cell), 0);
+      EXPECT_NE(verdict.find(fmt::format("<td>{}</td>", cell)), std::string::npos)
+          << model.model << ", " << split;
+    }
+  const std::string weakest = "with an error of ";
+  ASSERT_NE(verdict.find(weakest), std::string::npos);
+  EXPECT_GT(std::stod(verdict.substr(verdict.find(weakest) + weakest.size())), 0);
+  EXPECT_EQ(verdict.find("failed"), std::string::npos) << "nothing failed";
+}
+
 TEST(Report, TellsTheWeakestPlaceOfTheBestModel) {
   Evaluation evaluation = read_metrics(burgers_metrics());
   SplitMetrics& own = std::ranges::find(evaluation.models, "mac", &ModelMetrics::model)->splits.at("test");
