@@ -96,9 +96,10 @@ ReducedStep choose_step(const System& system, const RolloutPlan& plan, const Dat
   if (!stability) return {dt, std::max<std::size_t>(1, plan.substeps), method_of(plan.integrator)};
 
   const double pieces = static_cast<double>(std::max<std::size_t>(1, plan.substeps));
+  // What is stiff need not lie in the linear part.
   const bool exponential =
-      plan.integrator == "etdrk4" ||
-      (plan.integrator == "auto" && stability->etdrk4_step && dt / pieces > stability->rk4_step);
+      plan.integrator == "etdrk4" || (plan.integrator == "auto" && dt / pieces > stability->rk4_step &&
+                                      stability->etdrk4_step.value_or(0) > stability->rk4_step);
   const StepMethod method = exponential ? StepMethod::etdrk4 : StepMethod::rk4;
   if (plan.substeps > 0) return {dt, plan.substeps, method};
   const double stable =

@@ -149,6 +149,7 @@ def function_system(
     size: int,
     targets: list[int],
     warmup_steps: int,
+    reduced_vjp: Any,
 ) -> System: ...
 
 class Experiment:
