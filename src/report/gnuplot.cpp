@@ -120,6 +120,7 @@ std::string page_svg(std::string text, const std::string& label, const PanelSize
   replace_all(text, " color=\"black\"", "");
   replace_all(text, " color=\"white\"", "");
   replace_all(text, "stroke='black'", "stroke='currentColor'");
+  replace_all(text, "'rgb(  0,   0,   0)'", "'currentColor'");  // of curves
   replace_all(text, "stroke=\"black\"", "stroke=\"currentColor\"");
   replace_all(text, "fill=\"black\"", "fill=\"currentColor\"");
   static const std::regex empty_group("<g [^>]*>\\s*</g>\\s*");
