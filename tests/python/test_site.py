@@ -7,12 +7,15 @@ every name of `mac` it uses exists. TOML: it parses. C, C++ and Fortran: every `
 """
 
 import ast
+import contextlib
 import os
 import re
+import runpy
 import shutil
 import subprocess
 import sys
 import tomllib
+import types
 from pathlib import Path
 
 import pytest
@@ -171,12 +174,30 @@ def versions():
         "CHANGELOG.md": read("CHANGELOG.md", r"^## ([\d.]+)"),
         "CITATION.cff": read("CITATION.cff", r"^version: ([\d.]+)"),
         "debian/changelog": read("debian/changelog", r"^mac \(([\d.]+)\)"),
-        "packaging/spack": read("packaging/spack/packages/mac/package.py", r"version\(\"([\d.]+)\""),
+        "packaging/spack": read("packaging/spack/packages/mac/package.py", r"newest = \"([\d.]+)\""),
     }
 
 
 def test_one_version_everywhere():
     assert len(set(versions().values())) == 1, versions()
+
+
+def test_the_spack_recipe_is_of_this_clone_and_of_options_that_exist(monkeypatch):
+    """Without Spack: its words do nothing here but remember what they were called with."""
+    called = []
+    words = types.ModuleType("spack.package")
+    for word in ["license", "version", "variant", "depends_on", "generator", "extends"]:
+        setattr(words, word, lambda *given, word=word, **more: called.append((word, *given, more)))
+    words.when = lambda condition: contextlib.nullcontext()
+    words.CMakePackage = type("CMakePackage", (), {"define": staticmethod(lambda name, value: name), "define_from_variant": staticmethod(lambda name, variant: name)})
+    words.CudaPackage = type("CudaPackage", (), {})
+    monkeypatch.setitem(sys.modules, "spack", types.ModuleType("spack"))
+    monkeypatch.setitem(sys.modules, "spack.package", words)
+    recipe = runpy.run_path(str(ROOT / "packaging/spack/packages/mac/package.py"))["Mac"]
+    assert recipe.git == ROOT.as_uri() and ("version", "main", {"branch": "main"}) in called
+    cmake = "".join(path.read_text() for path in [ROOT / "CMakeLists.txt", *(ROOT / "cmake").glob("*.cmake")])
+    for option in recipe().cmake_args():
+        assert re.search(rf"option\({option}\b", cmake), option
 
 
 @pytest.mark.skipif(not (shutil.which("mkdocs") and shutil.which("doxygen")), reason="there is no mkdocs or no Doxygen")
