@@ -21,6 +21,7 @@
 #include <mutex>
 #include <set>
 
+#include "io/input_file.hpp"
 #include "systems/read_lattices.hpp"
 
 namespace mac {
@@ -323,6 +324,7 @@ void load_plugin(const std::string& path) {
   std::error_code error;
   const std::string real = std::filesystem::canonical(path, error).string();
   if (error) throw UsageError("{}: there is no such plug-in", path);
+  require_file(real);  // the dynamic linker would wait for a pipe, whatever the signal
   if (loaded.contains(real)) return;
   show_own_functions();
   void* const handle = dlopen(real.c_str(), RTLD_NOW | RTLD_LOCAL);

@@ -61,6 +61,9 @@ TEST_F(Judged, ATrainingByFreeRolloutsOnValidationData) {
   EXPECT_EQ(harmless[0].comparisons.at(0).split, "validation");
   EXPECT_NEAR(harmless[0].comparisons[0].better.value(), 1, 1e-3) << "next to nothing is added";
   EXPECT_GT(harmless[0].comparisons[0].above_floor.value(), 1);
+  EXPECT_TRUE(harmless[0].sentence.ends_with(
+      "; judged over free rollouts of length 0.2: beyond that nothing was tested"))
+      << harmless[0].sentence;
   const std::vector<Verdict> harmful = judge_training(save(1), *data_, 1);
   EXPECT_LT(harmful.at(0).comparisons.at(0).better.value(), 0.5);
   EXPECT_FALSE(harmful[0].warnings.empty());

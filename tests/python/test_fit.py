@@ -30,13 +30,29 @@ def decay(t, y):
     return -y
 
 
-def test_derivatives_are_exact_for_polynomials_of_fourth_degree_up_to_the_ends():
+@pytest.mark.parametrize("order", [2, 4])
+def test_derivatives_are_exact_for_polynomials_of_their_order_up_to_the_ends(order):
     t = np.linspace(0, 1, 9)
-    y = np.stack([t**k for k in range(5)], axis=-1)[None]
-    expected = np.stack([k * t ** max(k - 1, 0) for k in range(5)], axis=-1)[None]
-    np.testing.assert_allclose(derivative(y, t[1]), expected, atol=1e-12)
-    with pytest.raises(mac.UsageError, match="too short"):
-        derivative(y[:, :4], t[1])
+    y = np.stack([t**k for k in range(order + 1)], axis=-1)[None]
+    expected = np.stack([k * t ** max(k - 1, 0) for k in range(order + 1)], axis=-1)[None]
+    np.testing.assert_allclose(derivative(y, t[1], order), expected, atol=1e-12)
+    with pytest.raises(mac.UsageError, match=f"too short for differences of order {order}"):
+        derivative(y[:, :order], t[1], order)
+
+
+@pytest.mark.parametrize("order", [2, 4])
+def test_computed_closures_converge_with_their_order_and_estimate_their_error(order):
+    def closure_of(steps):
+        t = np.linspace(0, 2, steps + 1)
+        computed = difference_closure(np.sin(3 * t)[None, :, None], t[1], decay, [0], order)
+        exact = 3 * np.cos(3 * t) + np.sin(3 * t)
+        return np.sqrt(np.mean((computed.closure[0, :, 0] - exact) ** 2)), computed.error * np.sqrt(np.mean(exact**2))
+
+    errors, estimates = np.transpose([closure_of(steps) for steps in (40, 80, 160)])
+    # An end is one point in so many: its larger error falls faster in the mean, by half an order.
+    np.testing.assert_allclose(np.log2(errors[:-1] / errors[1:]), order, atol=0.5)
+    np.testing.assert_allclose(np.log2(estimates[:-1] / estimates[1:]), order, atol=0.1)
+    assert np.all(estimates < errors) and np.all(errors < 5 * estimates)  # the ends are in none
 
 
 def test_the_closure_is_computed_with_an_estimate_of_its_error():
@@ -84,6 +100,36 @@ def test_fit_is_the_same_bytes_with_the_same_seed_and_threads_do_not_matter(tmp_
     first = mac.fit(tmp_path / "a.safetensors", y, c, **arguments)
     second = mac.fit(tmp_path / "b.safetensors", y, c, **{**arguments, "threads": 2})
     assert first.file_bytes == second.file_bytes
+
+
+def test_a_periodic_forcing_of_rhs_is_two_more_variables(tmp_path):
+    """A forced Duffing oscillator that drags a hidden one along; cos t and sin t are resolved, and drive rhs."""
+    rng = np.random.default_rng(2)
+    t, h = DT * np.arange(31), DT / 50
+    x, v = rng.uniform(-1, 1, (2, 20))
+    q, p = np.zeros((2, 20))
+    ys, cs = [], []
+    for n in range(31):
+        ys.append(np.stack([x, v, np.full(20, np.cos(t[n])), np.full(20, np.sin(t[n]))], -1)), cs.append(0.8 * q)
+        for k in range(50):  # symplectic Euler: its error is far below that of what is asked here
+            v = v + h * (x - x**3 - 0.2 * v + 0.3 * np.cos(t[n] + k * h) + 0.8 * q)
+            p = p + h * (x - 2 * q - 0.5 * p)
+            x, q = x + h * v, q + h * p
+    y, c = np.stack(ys, 1), np.stack(cs, 1)
+
+    def rhs(t, z):
+        x, v, cos, sin = np.moveaxis(z, -1, 0)
+        return np.stack([v, x - x**3 - 0.2 * v + 0.3 * cos, -sin, cos], axis=-1)
+
+    def with_time(t, z):
+        return np.stack([z[..., 1], z[..., 0] - z[..., 0] ** 3 - 0.2 * z[..., 1] + 0.3 * np.cos(t)], axis=-1)
+
+    closure = mac.fit(tmp_path / "m.safetensors", y, dt=DT, rhs=rhs, names=["x", "v", "c", "s"], targets=["v"], **QUICK)
+    data = mac.read_data(tmp_path / "m.data.h5")
+    np.testing.assert_allclose(data["train"].closure[:, 2:-2, 0], c[:18, 2:-2], atol=0.01)
+    assert "given" in json.loads(closure.metadata("search"))["equations"]
+    with pytest.raises(mac.UsageError, match="depends on t: make what drives it a resolved variable"):
+        mac.fit(tmp_path / "t.safetensors", y[..., :2], dt=DT, rhs=with_time, targets=[1], **QUICK)
 
 
 def test_without_equations_the_closure_is_the_whole_tendency(tmp_path):
@@ -181,6 +227,22 @@ def test_fit_warns_where_nothing_is_better_than_no_closure(tmp_path):
         mac.fit(tmp_path / "fast.safetensors", y, noise, DT, recipe="fast", **QUICK)  # judges nothing
 
 
+def test_fit_ends_with_a_verdict_and_the_horizon_over_which_it_was_judged(tmp_path, capfd):
+    y, c = relaxing(20)
+    closure = mac.fit(tmp_path / "m.safetensors", y, c, DT, rhs=decay, quiet=False, **QUICK)
+    assert len(closure.verdict) == 1
+    assert "than no closure on validation data over [0,3]" in closure.verdict[0]
+    assert closure.verdict[0].endswith("; judged over free rollouts of length 3: beyond that nothing was tested")
+    assert closure.clone().verdict == closure.verdict
+    search = json.loads(closure.metadata("search"))
+    assert search["horizon"] == pytest.approx(3)
+    said = capfd.readouterr().err
+    assert f"verdict: {closure.verdict[0]}\n" in said and search["reason"] in said
+    assert mac.load(tmp_path / "m.safetensors").verdict == []  # a file is a function of its training alone
+    mac.fit(tmp_path / "quiet.safetensors", y, c, DT, rhs=decay, **QUICK)
+    assert capfd.readouterr().err == ""
+
+
 def test_fit_says_what_is_wrong_with_its_function_and_budget(tmp_path):
     y, c = relaxing(6, times=12)
     wrong = [
@@ -189,6 +251,7 @@ def test_fit_says_what_is_wrong_with_its_function_and_budget(tmp_path):
         (dict(rhs=3), "neither a function"),
         (dict(rhs=decay, budget="soon"), "budget is 'soon'"),
         (dict(rhs=decay, history=5.0), "history"),
+        (dict(rhs=decay, order=3), "order is 3, expected 2 or 4"),
         (dict(dt=None), "dt is None"),
         (dict(training={"recipe": "auto", "select": "loss"}), "decides this itself"),
     ]

@@ -11,6 +11,7 @@ import subprocess
 from pathlib import Path
 
 import h5py
+import interface
 import numpy as np
 import pytest
 
@@ -154,3 +155,37 @@ def test_experiments_keep_their_keys_and_choices():
             assert key in today, f"{release.name}: {key}"
             if values.startswith("`"):  # a list of choices
                 assert set(re.findall(r"`(\w+)`", values)) <= set(re.findall(r"`(\w+)`", today[key])), key
+
+
+@pytest.fixture(params=[path for path in RELEASES if (path / "interface.json").exists()], ids=lambda path: path.name)
+def named(request, tmp_path):
+    """A copy of a release's files, and what users knew of it by name."""
+    folder = Path(shutil.copytree(request.param, tmp_path / "release"))
+    return folder, json.loads((folder / "interface.json").read_text())
+
+
+def test_commands_keep_their_options(named):
+    today = interface.options(os.environ["MAC_PROGRAM"])
+    for command, options in named[1]["options"].items():
+        assert set(options) <= set(today[command]), command
+
+
+def test_json_keeps_its_keys(named):
+    today = interface.json_keys(os.environ["MAC_PROGRAM"], named[0])
+    assert set(named[1]["json"]) == set(interface.PRINTING)
+    for command, keys in named[1]["json"].items():
+        assert set(keys) <= set(today[command]), command
+
+
+def test_python_keeps_its_names(named):
+    today = interface.python_names()
+    for name, members in named[1]["python"].items():
+        assert name in today and set(members) <= set(today[name]), name
+
+
+@pytest.mark.parametrize("path", [path / "uses.cpp" for path in RELEASES if (path / "uses.cpp").exists()], ids=lambda path: path.parent.name)
+def test_what_was_written_with_the_cpp_headers_compiles(path):
+    compiled = subprocess.run(
+        [os.environ.get("CXX", "c++"), "-std=c++20", "-fsyntax-only", "-I", ROOT / "include", path], capture_output=True, text=True
+    )
+    assert compiled.returncode == 0, compiled.stderr

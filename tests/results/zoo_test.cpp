@@ -6,7 +6,9 @@
 #include <mac/error.hpp>
 #include <mac/report.hpp>
 #include <mac/safetensors.hpp>
+#include <mac/verdict.hpp>
 
+#include "evaluation/escape.hpp"
 #include "report/script.hpp"
 #include "report/tiny_run.hpp"
 #include "support/files.hpp"
@@ -105,6 +107,20 @@ TEST_F(TinyZoo, WritesACardFromTheModelAndItsMetrics) {
   ASSERT_EQ(phi1.seeds.size(), 2u);
   EXPECT_NE(card.find(percent({phi1.seeds[1], std::nan(""), {}})), std::string::npos)
       << "its own seed's error";
+
+  const std::vector<Verdict> judged = verdicts(metrics);
+  EXPECT_NE(card.find("## Verdict\n\n" + judged.at(0).sentence), std::string::npos) << card;
+  ASSERT_FALSE(judged[0].warnings.empty()) << "an untrained network";
+  for (const std::string& warning : judged[0].warnings)
+    EXPECT_NE(card.find("**Warning:** " + markdown(warning)), std::string::npos) << warning << "\n" << card;
+
+  std::erase_if(metrics.models, [](const ModelMetrics& of) { return of.model == "markov"; });
+  network.provenance["search"] =
+      R"({"chosen": 0, "error_without_closure": 0.1, "warning": "no closure is better", "trials": [
+         {"noise": 0, "max_lr": 0.01, "d_model": 4, "steps": 9, "error": 0.2}]})";
+  EXPECT_NE(model_card(network, "burgers-mac.safetensors", metrics).find("**Warning:** no closure is better"),
+            std::string::npos)
+      << "where the metrics compare with nothing, the search's own";
 
   network.provenance["name"] = "lstm";
   EXPECT_THROW(model_card(network, "burgers-lstm.safetensors", metrics), UsageError);

@@ -3,7 +3,9 @@
 
 #include <csignal>
 #include <filesystem>
+#include <mac/data.hpp>
 #include <nlohmann/json.hpp>
+#include <sstream>
 
 #include "support/files.hpp"
 #include "support/program.hpp"
@@ -66,6 +68,50 @@ TEST(Plugin, IsFoundBesideTheExperimentThatNamesIt) {
   EXPECT_EQ(made.exit_code, 0) << made.output;
   const auto info = test::run_program("info " + folder.file("d.h5"));
   EXPECT_NE(info.output.find("plugged_duffing"), std::string::npos);
+}
+
+/// All numbers of the split test: states, closures and their means.
+std::vector<double> test_numbers(const std::string& file) {
+  const DataFile data = DataFile::open(file);
+  const DataSplit split = data.split("test");
+  const std::size_t times = split.times(), d = split.resolved_size(), c = split.closure_size();
+  std::vector<double> all;
+  for (std::size_t i = 0; i < split.trajectories(); ++i) {
+    all.resize(all.size() + times * (d + c) + (times - 1) * c);
+    double* at = all.data() + all.size() - (times * (d + c) + (times - 1) * c);
+    split.read_resolved(i, 0, times, at);
+    split.read_closure(i, 0, times, at += times * d);
+    split.read_closure_mean(i, 0, times - 1, at + times * c);
+  }
+  return all;
+}
+
+TEST(Plugin, OfARingGivesTheDataOfItsTextInEveryLanguage) {
+  const test::ScratchFolder folder;
+  const auto generated = [&](const std::string& system, const std::string& name, const std::string& options) {
+    test::write_bytes(folder.file(name + ".toml"),
+                      system + "[data]\ndt = 0.05\nstride = 4\n[data.test]\ntrajectories = 5\nhorizon = 20\n");
+    const auto made = test::run_program(options + " generate " + folder.file(name + ".toml") + " -o " +
+                                        folder.file(name + ".h5") + " --quiet");
+    EXPECT_EQ(made.exit_code, 0) << made.output;
+    return test_numbers(folder.file(name + ".h5"));
+  };
+  // The plug-ins' reduced models are without the hidden variables.
+  const std::string text = test::read_bytes(std::string(MAC_EXPERIMENTS) + "/equations/fitzhugh_nagumo.toml");
+  const std::string system = text.substr(0, text.find("[data]")) + "reduced = { w = 'drop' }\n";
+  const std::vector<double> expected = generated(system, "text", "");
+  std::stringstream rings(MAC_RINGS);
+  for (std::string ring; rings >> ring;) {
+    const std::vector<double> numbers = generated("[system]\nname = '" + ring + "'\n", ring,
+                                                  "--plugin " + std::string(MAC_RING_FOLDER) + "/lib" + ring + ".so");
+    ASSERT_EQ(numbers.size(), expected.size()) << ring;
+    // Numbers of size 2, rounded in other orders: 1e-14 in 2400 steps, as cells that come back to their cycle do not
+    // amplify it.
+    double largest = 0;
+    for (std::size_t k = 0; k < numbers.size(); ++k)
+      largest = std::max(largest, std::abs(numbers[k] - expected[k]));
+    EXPECT_LT(largest, 1e-12) << ring;
+  }
 }
 
 TEST(Plugin, ThatIsNotAsItShouldBeIsNamed) {
