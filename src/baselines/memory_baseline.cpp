@@ -36,8 +36,8 @@ class MemoryPlan final : public BaselinePlan {
   static std::shared_ptr<const BaselinePlan> read(const ConfigTable& table, const System& system,
                                                   const DataPlan& data) {
     if (!dynamic_cast<const FourierSystem*>(&system))
-      table.fail("kind",
-                 fmt::format("{} is for Fourier modes (burgers, kdv), not for {}", kind, system.name()));
+      table.fail("kind", fmt::format("{} is for the program's own Fourier systems (burgers, kdv), not for {}",
+                                     kind, system.name()));
     if (system.warmup_steps() > 0)
       table.fail("kind",
                  fmt::format("{} needs trajectories that begin without unresolved modes; those of {} begin "

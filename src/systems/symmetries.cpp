@@ -19,7 +19,7 @@ constexpr std::pair<Symmetry::Kind, std::string_view> names[] = {
     {Symmetry::Kind::cyclic_shift, "cyclic_shift"},
     {Symmetry::Kind::reflection, "reflection"}};
 
-constexpr std::uint32_t states_to_try = 8;
+constexpr std::uint32_t states_to_try = 4;
 constexpr double rounding = 1e-9;  // of rates whose terms may be much larger than they are
 
 bool is_of_modes(Symmetry symmetry) {

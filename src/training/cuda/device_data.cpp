@@ -11,6 +11,11 @@ bool fits(std::size_t numbers, double budget) {
   return bytes <= budget && bytes <= 0.5 * static_cast<double>(free);  // the network needs some too
 }
 
+/// Which of the images that have frames of their own.
+std::size_t image_of(const Augmentation::Element& element) {
+  return (element.reflected ? 1 : 0) + (element.negative ? 2 : 0);
+}
+
 }  // namespace
 
 DeviceData::DeviceData(const DescentPlan& plan, SampleShape shape, std::size_t models)
@@ -48,11 +53,6 @@ DeviceData::DeviceData(const DescentPlan& plan, SampleShape shape, std::size_t m
              static_cast<int>(c),
              stage_.augmentation || framed_ ? static_cast<int>(augmentation_.turned_modes()) : 0,
              {given_.data(), reads_.data(), static_cast<int>(e), static_cast<int>(reads.size())}};
-}
-
-/// Which of the images that have frames of their own.
-static std::size_t image_of(const Augmentation::Element& element) {
-  return (element.reflected ? 1 : 0) + (element.negative ? 2 : 0);
 }
 
 std::array<double, 4> DeviceData::angles_into_frame(const double* y) const {
