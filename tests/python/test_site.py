@@ -197,7 +197,7 @@ def test_the_spack_recipe_is_of_this_clone_and_of_options_that_exist(monkeypatch
     assert recipe.git == ROOT.as_uri() and ("version", "main", {"branch": "main"}) in called
     cmake = "".join(path.read_text() for path in [ROOT / "CMakeLists.txt", *(ROOT / "cmake").glob("*.cmake")])
     for option in recipe().cmake_args():
-        assert re.search(rf"option\({option}\b", cmake), option
+        assert re.search(rf"\b{option}\b", cmake), option
 
 
 @pytest.mark.skipif(not (shutil.which("mkdocs") and shutil.which("doxygen")), reason="there is no mkdocs or no Doxygen")
