@@ -150,12 +150,17 @@ std::vector<double> after(const System& system, ReducedStep dt, std::vector<doub
   return y;
 }
 
-/// Cells that react and exchange fast, as text: differences decay at up to 4 D = 600.
-const std::string stiff_cells =
-    "kind = 'equations'\nname = 'cells'\nparameters = { N = 32, D = 150 }\n"
-    "resolved = ['u[i], i = 1..N, cyclic']\nhidden = ['w[i], i = 1..N, cyclic']\nreduced = { w = 0 }\n"
-    "equations = \"\"\"\ndu[i] = D*(u[i-1] - 2*u[i] + u[i+1]) + u[i] - u[i]^3 + sin(2*pi*i/N)*u[i]^2 - w[i]\n"
-    "dw[i] = u[i] - w[i]\n\"\"\"\ninitial = { u = 'normal(0, 1)', w = 0 }";
+/// Cells that react and exchange, as text: differences decay at up to 4 D.
+std::string cells(int n, int exchange) {
+  return "kind = 'equations'\nname = 'cells'\nparameters = { N = " + std::to_string(n) +
+         ", D = " + std::to_string(exchange) +
+         " }\n"
+         "resolved = ['u[i], i = 1..N, cyclic']\nhidden = ['w[i], i = 1..N, cyclic']\nreduced = { w = 0 }\n"
+         "equations = \"\"\"\ndu[i] = D*(u[i-1] - 2*u[i] + u[i+1]) + u[i] - u[i]^3 + sin(2*pi*i/N)*u[i]^2 - "
+         "w[i]\n"
+         "dw[i] = u[i] - w[i]\n\"\"\"\ninitial = { u = 'normal(0, 0.1)', w = 0 }";
+}
+const std::string stiff_cells = cells(32, 150);
 
 TEST(ReducedStep, OfEtdrk4ConvergesAtFourthOrderAndTakesStiffModesExactly) {
   // 16 modes on 22: the fastest decays at (16 q)^4 = 436, 22 times as fast as RK4 takes with steps of 0.125.
@@ -242,6 +247,17 @@ TEST_F(ChosenStep, IsOfRk4WhereTheLinearTermsHideSomeOfTheStiffness) {
   const ReducedStep step = chosen(data(study(decay("20", " + 5*(y - y*abs(y))"), "dt = 0.01\nstride = 50")));
   EXPECT_EQ(step.method, StepMethod::rk4);
   EXPECT_EQ(step.substeps, 6u);
+}
+
+TEST_F(ChosenStep, IsOfRk4WhereFewOfThemAreCheaperThanDenseMatrices) {
+  // 4 D times the closure step of 0.1, less what grows: RK4 needs three steps, or nine, and one of ETDRK4 with 128
+  // variables costs as much as three.
+  EXPECT_EQ(chosen(data(study(cells(128, 15), "dt = 0.01\nstride = 10"))).method, StepMethod::rk4);
+  EXPECT_EQ(chosen(data(study(cells(128, 50), "dt = 0.01\nstride = 10"))).method, StepMethod::etdrk4);
+  // In steps that are given it is what is stable.
+  const DataFile file = data(study(cells(128, 15), "dt = 0.01\nstride = 10"));
+  EXPECT_EQ(choose_step(*file.experiment().system, {2, "auto"}, file).method, StepMethod::etdrk4);
+  EXPECT_EQ(choose_step(*file.experiment().system, {3, "auto"}, file).method, StepMethod::rk4);
 }
 
 TEST_F(ChosenStep, OfATextIsEtdrk4WhereItsLinearTermsAreStiff) {
