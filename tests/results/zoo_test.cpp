@@ -59,7 +59,8 @@ TEST(ZooExperiments, TestTheirModelsAsTheStudiesDoOnOtherData) {
                                     {"paper", "paper", paper},
                                     {"framed", "framed", framed},
                                     {"ensemble", "framed", framed},
-                                    {"ensemble", "", {"power_grid"}}};
+                                    {"ensemble", "", {"power_grid"}},
+                                    {"community", "community", {"lorenz96"}}};
   for (const Recipe& recipe : recipes)
     for (const std::string& system : recipe.systems) {
       const std::string file = (fs::path(recipe.zoo) / (system + ".toml")).string();
