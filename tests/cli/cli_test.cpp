@@ -103,7 +103,7 @@ TEST_F(CommandLine, HasHelpWithAnExampleForEveryCommand) {
     EXPECT_NE(own.output.find("--threads"), std::string::npos) << command;
     EXPECT_NE(own.output.find("--quiet"), std::string::npos) << command;
   }
-  EXPECT_EQ(commands, 16u);
+  EXPECT_EQ(commands, 17u);
 }
 
 TEST_F(CommandLine, HasEveryOptionInItsReferencePage) {
