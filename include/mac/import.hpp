@@ -33,6 +33,7 @@ struct ImportPlan {
   std::string time_unit;
   std::string group;            // HDF5: each group that matches is a trajectory file of its own
   std::string system;           // experiment file with the reduced equations in its [system]; empty: none
+  std::size_t order = 4;        // of the differences by which the closure is computed: 2 or 4
   double dt = 0;                // between two rows; 0: from the times
   std::vector<double> missing;  // numbers that mark missing values
 

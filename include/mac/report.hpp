@@ -12,6 +12,7 @@ struct ReportOptions {
   int threads = 0;  // 0: all cores
   bool quiet = false;
   std::string data = {};  // the data file of rollouts, where it is not where they say
+  bool times = false;     // wall times as well, which are others in another run
 };
 
 /// A report of a folder as `mac run` leaves it:
@@ -20,7 +21,7 @@ struct ReportOptions {
 ///   experiment.toml               else the experiment of the rollouts
 ///   data.h5                       for the memory of the networks
 ///   models/NAME-seedN.safetensors, NAME-seedN.history.csv, and *.h5 of fitted models
-///   timing.json                   wall times, see docs/report.md
+///   timing.json                   wall times, if they are asked for; see docs/report.md
 /// Writes `output` (HTML, self-contained) and beside it OUTPUT_files/*.pdf, one file a figure. The same
 /// inputs give the same bytes. Returns what the page shows.
 Evaluation report_run(const std::string& folder, const std::string& output,

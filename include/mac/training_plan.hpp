@@ -54,6 +54,10 @@ enum class Scaling { max_abs, mean_std, per_mode };
 /// count.
 enum class LossWeights { none, effect, relative };
 
+/// How the steps of the runs that a score compares with the data count: all the same, so that the late ones, whose errors
+/// are large, decide; or step s as 1/s, for errors grow about as s.
+enum class LeadWeights { equal, inverse };
+
 /// How a gradient becomes a step: AdamW, or SOAP, which takes Adam's step in the eigenbases of the gradients'
 /// covariances; or L-BFGS, quasi-Newton steps with a line search on one batch that stays the same.
 enum class OptimiserKind { adamw, soap, lbfgs };
@@ -70,6 +74,7 @@ struct StagePlan {
   RolloutGradient rollout_gradient = RolloutGradient::full;
   LossWeights loss_weights = LossWeights::none;
   std::size_t members = 4;  // runs that a score compares with the data
+  LeadWeights lead_weights = LeadWeights::equal;
 
   OptimiserKind optimiser = OptimiserKind::adamw;
   std::size_t steps = 30000;

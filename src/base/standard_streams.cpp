@@ -55,6 +55,19 @@ std::string printable(std::string_view text) {
   return result;
 }
 
+std::string printable_line(std::string_view text) {
+  std::string result;
+  for (const char c : printable(text)) {
+    if (c == '\n')
+      result += "\\n";
+    else if (c == '\t')
+      result += "\\t";
+    else
+      result += c;
+  }
+  return result;
+}
+
 void open_closed_streams() {
   for (const int stream : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO})
     if (::fcntl(stream, F_GETFD) < 0 && errno == EBADF) {

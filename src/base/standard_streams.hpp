@@ -16,6 +16,9 @@ void say_as_it_is(std::string_view text);
 /// anybody, and a terminal would obey them.
 std::string printable(std::string_view text);
 
+/// A value that has its place in a line: newlines and tabs as \\n and \\t as well, so that it cannot pass for another line.
+std::string printable_line(std::string_view text);
+
 /// Results on standard output, printable.
 template <class... Args>
 void show(fmt::format_string<Args...> format, Args&&... args) {

@@ -87,12 +87,12 @@ void set_products(const std::string& precision, const std::string& device) {
 
 void print_verdicts(const std::vector<Verdict>& verdicts, bool only_warnings) {
   if (!only_warnings && !verdicts.empty()) {
-    for (const Verdict& verdict : verdicts) show("verdict: {}\n", verdict.sentence);
+    for (const Verdict& verdict : verdicts) show("verdict: {}\n", printable_line(verdict.sentence));
     show("({})\n", verdict_measure());
     std::fflush(stdout);  // before what follows on standard error
   }
   for (const Verdict& verdict : verdicts)
-    for (const std::string& warning : verdict.warnings) say("warning: {}\n", warning);
+    for (const std::string& warning : verdict.warnings) say("warning: {}\n", printable_line(warning));
 }
 
 void print_verdicts_as_list(const std::vector<Verdict>& verdicts) {

@@ -48,6 +48,7 @@ const std::vector<ImportKey>& import_keys() {
       {"targets", list, "NAMES", "Variables whose equations have a closure (default: all)"},
       {"system", text, "EXPERIMENT",
        "Experiment whose [system] has the reduced equations (default: none, dy/dt = 0 + closure)"},
+      {"order", number, "N", "Of the differences by which the closure is computed: 4 (default), or 2"},
       {"missing", numbers, "NUMBERS", "Numbers that mark missing values"},
       {"gaps",
        text,
@@ -111,11 +112,14 @@ std::string study_text(const Experiment& experiment) {
 
 void print_report(const ImportReport& report, const std::string& output) {
   const System& system = *report.experiment.system;
-  show("{}: {}, closure of {}, step {:g}\n", output, fmt::join(system.resolved_names(), ", "),
-       fmt::join(system.closure_names(), ", "), report.experiment.data.closure_step());
+  const auto list = [](const auto& names) {
+    return printable_line(fmt::format("{}", fmt::join(names, ", ")));
+  };
+  show("{}: {}, closure of {}, step {:g}\n", output, list(system.resolved_names()),
+       list(system.closure_names()), report.experiment.data.closure_step());
   for (const ImportReport::Split& split : report.splits)
     show("  {:<10} {} trajectories of {} times\n", split.name, split.trajectories, split.times);
-  for (const std::string& note : report.notes) show("{}\n", note);
+  for (const std::string& note : report.notes) show("{}\n", printable_line(note));
 }
 
 }  // namespace

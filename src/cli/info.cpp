@@ -46,15 +46,15 @@ void describe_entry(Description& description, const std::string& label, const st
   if (value.find('\n') == std::string::npos)
     description.rows.emplace_back(label, value);
   else
-    description.details += fmt::format("\n{}\n{}", label, indented(value));
+    description.details += fmt::format("\n{}\n{}", printable_line(label), indented(value));
 }
 
 std::string normalisation_table(const std::string& heading, const std::vector<std::string>& names,
                                 const std::vector<double>& mean, const std::vector<double>& scale) {
   std::string table = fmt::format("\n{:<14}{:>14}{:>14}\n", heading, "mean", "scale");
   for (std::size_t i = 0; i < mean.size(); ++i)
-    table += fmt::format("  {:<12}{:>14.6g}{:>14.6g}\n", names.empty() ? std::to_string(i) : names[i],
-                         mean[i], scale[i]);
+    table += fmt::format("  {:<12}{:>14.6g}{:>14.6g}\n",
+                         names.empty() ? std::to_string(i) : printable_line(names[i]), mean[i], scale[i]);
   return table;
 }
 
@@ -151,8 +151,8 @@ Description describe_tensors(const Safetensors& file) {
   for (const auto& [key, value] : file.metadata()) describe_entry(d, key, value);
   d.details += "\ntensors\n";
   for (const TensorInfo& tensor : file.tensors()) {
-    d.details +=
-        fmt::format("  {:<40} {} {}\n", tensor.name, to_string(tensor.dtype), shape_text(tensor.shape));
+    d.details += fmt::format("  {:<40} {} {}\n", printable_line(tensor.name), to_string(tensor.dtype),
+                             shape_text(tensor.shape));
     d.json["tensors"][tensor.name] = {{"dtype", to_string(tensor.dtype)}, {"shape", tensor.shape}};
   }
   return d;
@@ -191,7 +191,7 @@ Description describe_hdf5(const std::string& path) {
   d.json["splits"] = nlohmann::json::object();
   std::string splits;
   for (const std::string& group : file.groups()) {
-    splits += fmt::format("\nsplit {}\n", group);
+    splits += fmt::format("\nsplit {}\n", printable_line(group));
     for (const char* name :
          {"time", "resolved", "closure", "closure_mean", "true_resolved", "true_closure"}) {
       const std::string dataset = "/" + group + "/" + name;
@@ -200,7 +200,8 @@ Description describe_hdf5(const std::string& path) {
       const auto& dims = array.dims();
       const auto variables =
           dims.size() == 3 ? array.strings_attribute("variables") : std::vector<std::string>{};
-      splits += fmt::format("  {:<14} {:<16} {}\n", name, shape_text(dims), fmt::join(variables, " "));
+      splits += fmt::format("  {:<14} {:<16} {}\n", name, shape_text(dims),
+                            printable_line(fmt::format("{}", fmt::join(variables, " "))));
       d.json["splits"][group][name] = dims;
     }
   }
@@ -224,9 +225,10 @@ Description describe(const std::string& path) {
 
 void print(const std::string& path, const Description& description) {
   std::size_t width = 4;
-  for (const auto& [label, value] : description.rows) width = std::max(width, label.size());
-  show("{:<{}}  {}\n", "file", width, path);
-  for (const auto& [label, value] : description.rows) show("{:<{}}  {}\n", label, width, value);
+  for (const auto& [label, value] : description.rows) width = std::max(width, printable_line(label).size());
+  show("{:<{}}  {}\n", "file", width, printable_line(path));
+  for (const auto& [label, value] : description.rows)
+    show("{:<{}}  {}\n", printable_line(label), width, printable_line(value));
   show("{}", description.details);
 }
 

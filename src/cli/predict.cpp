@@ -20,7 +20,7 @@ void print_errors(const std::vector<ClosureError>& errors) {
   for (const ClosureError& split : errors) {
     show("closure of split {}, relative error in %\n", split.split);
     for (std::size_t c = 0; c < split.components.size(); ++c)
-      show("  {:<10} {:>18}\n", split.components[c], percent(split.errors[c]));
+      show("  {:<10} {:>18}\n", printable_line(split.components[c]), percent(split.errors[c]));
   }
 }
 

@@ -1,6 +1,8 @@
 // mac run: experiment.toml -> a folder with everything
 #include <fmt/format.h>
 
+#include <chrono>
+#include <mac/progress.hpp>
 #include <mac/run.hpp>
 #include <memory>
 #include <nlohmann/json.hpp>
@@ -55,6 +57,7 @@ void add_run(CLI::App& program) {
     options->run.report = !options->no_report;
     options->run.quiet = options->common.quiet;
     options->run.portable = options->common.portable;
+    const auto began = std::chrono::steady_clock::now();
     const RunResult result = run_study(experiment, options->folder, options->run);
     if (!ranks().root()) return;
     if (!options->common.json.empty()) write_text(options->common.json, metrics_text(result.evaluation));
@@ -65,7 +68,8 @@ void add_run(CLI::App& program) {
     }
     for (const Table& table : tables(result.evaluation))
       if (!table.of_closures) show("{}\n", render(table, TableFormat::text));
-    show("{} made, {} kept\n", result.done, result.kept);
+    const std::chrono::duration<double> taken = std::chrono::steady_clock::now() - began;
+    show("{} made, {} kept, in {}\n", result.done, result.kept, human_duration(taken.count()));
     if (!result.report.empty()) show("report: {}\n", result.report);
     print_verdicts(judged);
   });

@@ -64,7 +64,7 @@ void add_verify(CLI::App& program) {
       bad += !good;
       json.push_back({{"file", file.path}, {"result", word(file.soundness)}, {"note", file.note}});
       if (options->common.json != "-" && !(options->common.quiet && good))
-        show("{:<8}  {}: {}\n", word(file.soundness), file.path, file.note);
+        show("{:<8}  {}: {}\n", word(file.soundness), printable_line(file.path), printable_line(file.note));
     }
     if (!options->common.json.empty()) write_json(options->common.json, json);
     if (bad > 0) throw Error("{} of {} files are damaged or missing", bad, files.size());

@@ -68,7 +68,17 @@ std::vector<Verdict> compare_trained(const std::string& model, const DataFile& d
   const HeldClosure held = own->held();
   if (held.hold != Hold::stage && !data.split(options.splits.front()).masked())
     rollouts.push_back(rollout_in_memory(*make_exact(held), data, options));
-  return verdicts(evaluate(std::move(rollouts)));
+  const std::vector<double>& time = rollouts.front().splits.front().time;
+  const double length = time.back() - time.front() - options.history;
+  std::vector<Verdict> judged = verdicts(evaluate(std::move(rollouts)));
+  for (Verdict& verdict : judged) {
+    if (verdict.comparisons.empty()) continue;
+    verdict.sentence += memory_in_trials(search_of(model));
+    if (verdict.comparisons.at(0).better)
+      verdict.sentence +=
+          fmt::format("; judged over free rollouts of length {:g}: beyond that nothing was tested", length);
+  }
+  return judged;
 }
 
 std::vector<Verdict> compare_rollout(const std::string& rollout, const DataFile& data,
@@ -111,8 +121,6 @@ std::vector<Verdict> judge_training(const std::string& model, const DataFile& da
                                                "there are no equations, so there is no comparison with no "
                                                "closure; what the loss along true "
                                                "trajectories says of a free run shows only in your solver");
-    if (!verdicts.empty() && !verdicts.front().comparisons.empty())
-      verdicts.front().sentence += memory_in_trials(search_of(model));
     if (!verdicts.empty())
       if (auto warning = need_of_history(model, data))
         verdicts.front().warnings.push_back(std::move(*warning));

@@ -19,6 +19,17 @@ std::string split_words(std::string_view split) {
   return split == "ood" ? "out of distribution" : fmt::format("on {} data", split);
 }
 
+/// Until when the training data go; none where the rollouts do not know them.
+std::optional<double> training_horizon(const Experiment& experiment) {
+  const auto train = std::ranges::find(experiment.data.splits, "train", &SplitPlan::name);
+  return train == experiment.data.splits.end() ? std::nullopt : std::optional(train->horizon);
+}
+
+std::string beyond_words(const Interval& interval, std::optional<double> horizon) {
+  const bool beyond = horizon && interval.to > *horizon * (1 + 1e-9);
+  return beyond ? fmt::format(", beyond the training horizon of {:g}", *horizon) : "";
+}
+
 std::string percent_of(double share) {
   return share < 0.0995 ? fmt::format("{:.2g} %", 100 * share) : fmt::format("{:.0f} %", 100 * share);
 }
@@ -36,7 +47,8 @@ const SplitMetrics* find_split(const ModelMetrics* model, const std::string& spl
 
 bool all_blew_up(const SplitMetrics& metrics) { return metrics.blow_ups.size() == metrics.trajectories; }
 
-/// Geometric mean over the variables of above / below over the interval; none where nothing can be compared.
+/// Geometric mean over the variables of above / below over the interval; none where nothing can be compared. A variable
+/// that is off by exactly as much in both is none of the closure's business, such as a clock: it counts only if all are so.
 std::optional<double> ratio(const SplitMetrics& above, const SplitMetrics& below,
                             const std::string& interval) {
   const auto find = [&](const SplitMetrics& metrics) -> const IntervalMetrics* {
@@ -48,11 +60,15 @@ std::optional<double> ratio(const SplitMetrics& above, const SplitMetrics& below
   if (!over || !under) return std::nullopt;
   double sum = 0;
   std::size_t count = 0;
+  bool same = false;
   for (std::size_t v = 0; v < over->resolved.size(); ++v) {
     const double factor = over->resolved[v].mean / under->resolved[v].mean;
-    if (std::isfinite(factor) && factor > 0) sum += std::log(factor), ++count;
+    if (factor == 1)
+      same = true;
+    else if (std::isfinite(factor) && factor > 0)
+      sum += std::log(factor), ++count;
   }
-  if (count == 0) return std::nullopt;
+  if (count == 0) return same ? std::optional(1.0) : std::nullopt;
   return std::exp(sum / static_cast<double>(count));
 }
 
@@ -123,7 +139,7 @@ std::string sentence_of(const ModelMetrics& model, const std::vector<Comparison>
 }
 
 void warn_of_losses(const ModelMetrics& model, const Others& others, const Comparison& headline,
-                    std::vector<std::string>& warnings) {
+                    std::optional<double> horizon, std::vector<std::string>& warnings) {
   if (headline.memory && *headline.memory < 1)
     warnings.push_back(
         fmt::format("{}: the closure is {}: memory does not help here, or is not trained enough", model.model,
@@ -135,7 +151,8 @@ void warn_of_losses(const ModelMetrics& model, const Others& others, const Compa
     for (const IntervalMetrics& interval : found->second.intervals) {
       const Comparison comparison = compare_over(model, {others.markov}, split, to_string(interval.interval));
       if (comparison.better && *comparison.better < 1)
-        warnings.push_back(fmt::format("{}: the closure is {}", model.model, better_words(comparison)));
+        warnings.push_back(fmt::format("{}: the closure is {}{}", model.model, better_words(comparison),
+                                       beyond_words(interval.interval, horizon)));
     }
   }
 }
@@ -274,7 +291,8 @@ std::vector<Verdict> verdicts(const Evaluation& evaluation) {
             compare_over(model, others, split, to_string(longest(*metrics).interval)));
     if (!verdict.comparisons.empty()) {
       verdict.sentence = sentence_of(model, verdict.comparisons, others, system);
-      warn_of_losses(model, others, verdict.comparisons.front(), verdict.warnings);
+      warn_of_losses(model, others, verdict.comparisons.front(), training_horizon(evaluation.experiment),
+                     verdict.warnings);
     } else if (const SplitMetrics* runs = find_split(&model, statistics_split); runs && runs->statistics) {
       verdict.sentence = climate_sentence(model.model, *runs->statistics);
     } else {

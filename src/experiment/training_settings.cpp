@@ -10,6 +10,7 @@ const std::vector<std::string> rollout_forms{"sequence", "autoregressive"};
 const std::vector<std::string> rollout_gradients{"full", "identity", "network"};
 const std::vector<std::string> scalings{"max_abs", "mean_std", "per_mode"};
 const std::vector<std::string> weightings{"none", "effect", "relative"};
+const std::vector<std::string> lead_weightings{"equal", "inverse"};
 const std::vector<std::string> optimisers{"adamw", "soap", "lbfgs"};
 const std::vector<std::string> selections{"loss", "rollout", "last"};
 const std::vector<std::string> precisions{"float32", "float64"};
@@ -145,6 +146,9 @@ const SettingTable<StagePlan>& stage_settings() {
              "tables");
     t.integer("members", &Plan::members, {2, 1024}, "runs that `crps` and `energy` compare with the data",
               if_changed);
+    t.choice("lead_weights", &Plan::lead_weights, lead_weightings,
+             "how the steps of these runs count: all the same, or step s as 1/s, for errors grow about as s",
+             if_changed);
     t.choice("optimiser", &Plan::optimiser, optimisers,
              "PyTorch's AdamW; Adam's step in the eigenbases of the gradients' covariances; or quasi-Newton "
              "steps with a line search on one batch, drawn once for the stage");

@@ -126,7 +126,7 @@ class EntryReader {
   const Json& entry_;
 };
 
-std::map<std::string, std::string> read_metadata(const Json& object, const std::string& file) {
+std::map<std::string, std::string> metadata_of(const Json& object, const std::string& file) {
   if (!object.is_object()) throw Error("{}: __metadata__ is not a JSON object", file);
   std::map<std::string, std::string> metadata;
   for (const auto& [key, value] : object.items()) {
@@ -165,7 +165,7 @@ SafetensorsHeader parse_safetensors_header(std::string_view json, std::size_t da
   SafetensorsHeader header;
   for (const auto& [name, entry] : root.items()) {
     if (name == "__metadata__")
-      header.metadata = read_metadata(entry, file);
+      header.metadata = metadata_of(entry, file);
     else
       header.tensors.push_back(EntryReader(file, name, entry).read(data_size));
   }

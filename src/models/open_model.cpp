@@ -99,7 +99,7 @@ std::unique_ptr<ClosureModel> open_model(const ModelRequest& request, const Data
   }
   if (request.model == "exact")
     return make_exact({request.hold.value_or(Hold::zero), request.target.value_or(Target::instant)});
-  if (!std::filesystem::is_regular_file(request.model))
+  if (!std::filesystem::exists(request.model))
     throw Error("{}: does not exist; expected a model file, or markov, or exact", request.model);
   if (is_baseline(request.model)) {
     if (request.hold)

@@ -7,6 +7,7 @@
 #include <mac/error.hpp>
 #include <mac/report.hpp>
 #include <mac/system_parameters.hpp>
+#include <mac/verdict.hpp>
 
 #include "evaluation/escape.hpp"
 #include "network/kinds/layer.hpp"
@@ -53,6 +54,22 @@ std::string network_section(const Model& model) {
   return text;
 }
 
+/// Whether to trust it: what the metrics say; where they compare with nothing, what the search warned of.
+std::string verdict_section(const Model& model, const Evaluation& evaluation, const std::string& name) {
+  const std::vector<Verdict> all = verdicts(evaluation);
+  const auto own = std::ranges::find(all, name, &Verdict::model);
+  std::string text;
+  if (own != all.end()) {
+    text += fmt::format("{}.\n\n", markdown(own->sentence));
+    for (const std::string& warning : own->warnings)
+      text += fmt::format("**Warning:** {}.\n\n", markdown(warning));
+  }
+  const bool compared = own != all.end() && !own->comparisons.empty() && own->comparisons.front().better;
+  if (const auto search = report::search_of(model); search && !search->warning.empty() && !compared)
+    text += fmt::format("**Warning:** {}.\n\n", markdown(search->warning));
+  return text.empty() ? text : "## Verdict\n\n" + text;
+}
+
 /// The training data, as the model remembers the experiment they were made from.
 std::string data_section(const Experiment& data) {
   std::string text = fmt::format("## Data\n\nSimulated with solver step {:g}, saved every {:g}, seed {}:\n\n",
@@ -74,7 +91,11 @@ std::string recipe_section(const Model& model) {
   if (const std::string best = value_of(model, "best_step", ""); !best.empty())
     text += fmt::format("; the weights of step {}, chosen on validation data", markdown(best));
   text += ".\n\n";
-  if (const auto tried = report::search_table(model)) text += render(*tried, TableFormat::markdown) + "\n";
+  if (const auto search = report::search_of(model)) {
+    text += render(report::search_table(*search), TableFormat::markdown) + "\n";
+    for (const std::string& note : search->notes) text += fmt::format("- {}.\n", markdown(note));
+    text += fmt::format("- {}.\n\n", markdown(search->reason));
+  }
   if (const std::string plan = value_of(model, "training", ""); !plan.empty())
     text += fmt::format("<details><summary>Every setting</summary>\n\n{}\n</details>\n\n",
                         markdown_code(plan, "toml"));
@@ -207,6 +228,7 @@ std::string model_card(const Model& model, const std::string& file, const Evalua
       fmt::format("# {}\n\n<!-- Written by `make results`; edit the model or the metrics instead. -->\n\n",
                   markdown(stem));
   text += network_section(model) + "\n";
+  text += verdict_section(model, evaluation, name);
   if (data) text += data_section(*data);
   text += recipe_section(model);
   text +=

@@ -1,4 +1,5 @@
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <filesystem>
@@ -107,7 +108,7 @@ std::optional<Table> wall_times(const nlohmann::json& timing) {
   return table;
 }
 
-Section what_was_run(const Source& source) {
+Section what_was_run(const Source& source, bool with_times) {
   const Experiment& experiment = source.experiment;
   const std::string& text = experiment.config.text();
   Facts facts{{"System", system_title(*experiment.system)},
@@ -128,9 +129,12 @@ Section what_was_run(const Source& source) {
   std::string body = html_facts(facts);
   if (!source.models.empty()) body += html_table(models_table(source.models));
   for (const TrainedModel& trained : source.models)
-    if (auto tried = search_table(trained.model)) {
-      tried->title = fmt::format("{}: {}", trained.file, tried->title);
-      body += html_table(*tried);
+    if (const auto search = search_of(trained.model)) {
+      Table tried = search_table(*search);
+      tried.title = fmt::format("{}: {}", trained.file, tried.title);
+      body += html_table(tried) + html_note(fmt::format("{}.", fmt::join(search->notes, "; ")));
+      body += html_paragraph(search->reason + ".");
+      if (!search->warning.empty()) body += html_warning(search->warning + ".");
     }
   std::set<std::string> told;
   for (const TrainedModel& trained : source.models) {
@@ -140,7 +144,7 @@ Section what_was_run(const Source& source) {
       body += html_table(stages);
     body += html_listing(fmt::format("Training of {}: every setting in force", trained.name), plan);
   }
-  if (const auto times = wall_times(source.timing))
+  if (const auto times = with_times ? wall_times(source.timing) : std::nullopt)
     body += html_folded(times->title, html_table({"", times->header, times->rows}));
   return {"run", "What was run", body + html_listing("The experiment file", text)};
 }
@@ -215,8 +219,7 @@ Evaluation write_report(Source source, const std::string& output, const ReportOp
   const fs::path files = page.parent_path() / files_name;
 
   std::vector<Figure> figures = case_figures(source);
-  const std::vector<StepTimes> times = step_times(source.rollouts);
-  const Section run = what_was_run(source);
+  const Section run = what_was_run(source, options.times);
   const Evaluation& evaluation = source.evaluation;
   for (Figure& figure : series_figures(evaluation)) figures.push_back(std::move(figure));
   for (Figure& figure : statistics_figures(evaluation)) figures.push_back(std::move(figure));
@@ -229,8 +232,10 @@ Evaluation write_report(Source source, const std::string& output, const ReportOp
     figures.push_back(memory_figure(responses, source.kernel ? &*source.kernel : nullptr,
                                     evaluation.experiment.system->time_unit()));
   add(training_figure(source.histories));
-  add(training_time_figure(source.timing, source.timing_file));
-  add(step_time_figure(times));
+  if (options.times) {
+    add(training_time_figure(source.timing, source.timing_file));
+    add(step_time_figure(step_times(source.rollouts)));
+  }
 
   make_names_safe(figures);
   std::vector<DrawnFigure> drawn;

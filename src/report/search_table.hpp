@@ -5,10 +5,14 @@
 #include <mac/model.hpp>
 #include <optional>
 
+#include "training/search_account.hpp"
+
 namespace mac::report {
 
-/// A row for each trial, the chosen one marked, and one for no closure; none where the model was not searched for, or
-/// nothing could be judged. Its title says how they were judged.
-std::optional<Table> search_table(const Model& model);
+/// None where the model was not searched for, or nothing could be judged.
+std::optional<SearchAccount> search_of(const Model& model);
+
+/// A row for each trial, the chosen one marked, one for no closure, and one for the network without memory.
+Table search_table(const SearchAccount& account);
 
 }  // namespace mac::report

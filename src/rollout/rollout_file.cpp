@@ -10,6 +10,7 @@
 #include "data/split_group.hpp"
 #include "io/atomic_file.hpp"
 #include "io/content_hash.hpp"
+#include "io/input_file.hpp"
 #include "io/json_text.hpp"
 
 namespace mac {
@@ -198,6 +199,7 @@ const DataFile& RolloutData::find(const std::string& rollout, const std::string&
                                   const std::string& content) {
   const fs::path folder = fs::path(rollout).parent_path();
   std::vector<std::string> paths{given_};
+  if (fs::exists(given_)) require_file(given_);
   if (given_.empty())
     paths = {(folder / stored).lexically_normal().string(), (folder / fs::path(stored).filename()).string()};
   if (paths.back() == paths.front()) paths.resize(1);

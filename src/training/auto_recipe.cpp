@@ -17,6 +17,7 @@
 #include "training/budget_clock.hpp"
 #include "training/fitted_equations.hpp"
 #include "training/normalise.hpp"
+#include "training/search_account.hpp"
 #include "training/trainer.hpp"
 #include "training/trial_choice.hpp"
 #include "training/validation.hpp"
@@ -80,6 +81,9 @@ class AutoTraining {
       search_.on_first_half = work(settled(planned(), short_trial())) <
                               work(with_settings(plan_, planned(), trial_steps(), times(), dt()));
       search_.none = error_without_closure();
+      const auto intervals = static_cast<double>(judged_intervals());
+      search_.horizon = dt() * intervals;
+      search_.beyond = dt() * std::round(training().validation_beyond * intervals);
       try_kinds();
       try_frame();
       if (is_open(training(), "loss") && starts_anywhere(training())) try_rollouts_alone();
@@ -122,16 +126,22 @@ class AutoTraining {
   /// What is learned: the closure at a time, or its mean over the step that follows. The closure of the validation data
   /// itself, coupled in both ways, says what a network could reach.
   void choose_coupling() {
-    if (!search_.judged || !is_open(training(), "target")) return;
-    if (data_.split("validation").masked()) return;
+    if (!search_.judged) return;
+    const auto learned = [](Target target) {
+      return target == Target::mean ? "learned: the closure's mean over a step"
+                                    : "learned: the closure's value at a time";
+    };
     const HeldClosure usual = training().held, mean{usual.hold, Target::mean};
+    if (!is_open(training(), "target") || data_.split("validation").masked()) {
+      search_.coupling = learned(usual.target);
+      return;
+    }
     const double floor = exact_error(usual), other = exact_error(mean);
-    if (!(floor > low_floor && better_floor * other < floor)) return;
-    training().held = mean;
+    const bool better = floor > low_floor && better_floor * other < floor;
+    if (better) training().held = mean;
     search_.coupling = fmt::format(
-        "learned: the closure's mean over a step. The exact one is then {:.2g} % off, its value at a time "
-        "{:.2g} %",
-        100 * other, 100 * floor);
+        "{}; rollouts with the exact closure: {} off with its means over a step, {} with its values",
+        learned(training().held.target), percent_or_failed(other), percent_or_failed(floor));
   }
 
   /// The model, if this very search has written it already.
@@ -148,6 +158,7 @@ class AutoTraining {
     TrainingResult result{std::move(found), 0, NAN, 0};
     result.search = result.model.provenance.at("search");
     const auto search = nlohmann::json::parse(result.search);
+    if (const auto account = account_of(search)) result.table = to_text(*account);
     result.warning = search.at("warning").get<std::string>();
     return result;
   }
@@ -168,6 +179,11 @@ class AutoTraining {
     const std::size_t horizon =
         training().validation_horizon > 0 ? steps(training().validation_horizon) : all;
     return {std::min(all, horizon), training().validation_trajectories, steps(training().history), beyond};
+  }
+
+  std::size_t judged_intervals() const {
+    const RolloutValidation::Plan plan = rollout_plan(0);
+    return std::min(plan.intervals, data_.split("validation").times() - 1 - plan.history);
   }
 
   double error_without_closure() const {
@@ -362,7 +378,7 @@ class AutoTraining {
     search_.trials.push_back(trial);
     if (!options_.quiet && search_.judged)
       say("trial {}: {} steps, {}: {:.3g} % (no closure {:.3g} %)\n", search_.trials.size(), extent.steps,
-          to_string(trial), 100 * trial.error, 100 * search_.none);
+          settings_of(to_json(trial)), 100 * trial.error, 100 * search_.none);
   }
 
   ReducedStep reduced_step() const { return choose_step(*experiment_.system, experiment_.rollout, data_); }
@@ -412,11 +428,13 @@ class AutoTraining {
     TrainingResult result{load_model(trial_file(search_.chosen)), chosen.steps, chosen.error, 0};
     result.steps = chosen.steps;
     result.seconds_per_step = clock_->seconds() / static_cast<double>(std::max<std::size_t>(1, steps_));
-    result.search = to_json(search_).dump();
-    if (search_.judged) {
-      result.table = to_table(search_);
-      result.warning = search_.warning();
+    nlohmann::json search = to_json(search_);
+    if (const auto account = account_of(search)) {
+      result.table = to_text(*account);
+      search["reason"] = account->reason;
     }
+    result.search = search.dump();
+    result.warning = search_.warning();
     result.model.provenance["search"] = result.search;
     result.model.provenance["auto_plan"] = identity_;
     const TrainingFiles files(path_), trial(trial_file(search_.chosen));

@@ -91,8 +91,8 @@ Scale fit(const Statistics& statistics, Scaling scaling, const std::vector<Compo
 constexpr double smallest_scale = 1e-100;  // squares of smaller numbers vanish, those of its inverse overflow
 
 /// rows (times, names) of a trajectory, from the first time on; `masked`: NaN says that nobody knows the value
-void check_finite(std::span<const double> rows, const std::vector<std::string>& names, const DataSplit& split,
-                  std::size_t trajectory, bool masked = false) {
+void check_rows(std::span<const double> rows, const std::vector<std::string>& names, const DataSplit& split,
+                std::size_t trajectory, bool masked = false) {
   for (std::size_t k = 0; k < rows.size(); ++k)
     if (!std::isfinite(rows[k]) && !(masked && std::isnan(rows[k])))
       throw Error("split {}: {} is {} in trajectory {} at t = {:g}", split.name(), names[k % names.size()],
@@ -128,13 +128,12 @@ void check_finite(const DataSplit& split, const System& system) {
   std::vector<double> rows(times * std::max(split.resolved_size(), split.closure_size()));
   for (std::size_t i = 0; i < split.trajectories(); ++i) {
     split.read_resolved(i, 0, times, rows.data());
-    check_finite({rows.data(), times * split.resolved_size()}, system.resolved_names(), split, i);
+    check_rows({rows.data(), times * split.resolved_size()}, system.resolved_names(), split, i);
     split.read_closure(i, 0, times, rows.data());
-    check_finite({rows.data(), times * split.closure_size()}, system.closure_names(), split, i,
-                 split.masked());
+    check_rows({rows.data(), times * split.closure_size()}, system.closure_names(), split, i, split.masked());
     split.read_closure_mean(i, 0, times - 1, rows.data());
-    check_finite({rows.data(), (times - 1) * split.closure_size()}, system.closure_names(), split, i,
-                 split.masked());
+    check_rows({rows.data(), (times - 1) * split.closure_size()}, system.closure_names(), split, i,
+               split.masked());
   }
 }
 
@@ -172,7 +171,7 @@ FittedScales fit_scales(const DataSplit& train, const System& system, const Inpu
   for (std::size_t i = 0; i < train.trajectories(); ++i) {
     rows.resize(times * d);
     train.read_resolved(i, 0, times, rows.data());
-    check_finite(rows, system.resolved_names(), train, i);
+    check_rows(rows, system.resolved_names(), train, i);
     if (inputs.frame_modes() > 0) enter_frame(inputs.frame_modes(), rows.data(), rows.data(), times, d);
     resolved.add(rows);
     if (!inputs.is_plain()) {
@@ -180,7 +179,7 @@ FittedScales fit_scales(const DataSplit& train, const System& system, const Inpu
       features.add(rows);
     }
     read_closures(train, inputs, i, target, target == Target::instant ? times : times - 1, rows);
-    check_finite(rows, system.closure_names(), train, i, train.masked());
+    check_rows(rows, system.closure_names(), train, i, train.masked());
     outputs.add(inputs.is_plain() ? rows : outputs_of(inputs, rows, c));
   }
   const Scale state = fit(resolved, scaling, components_of(InputMap(system), system));

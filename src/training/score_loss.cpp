@@ -1,7 +1,8 @@
 // The coupled model with a network that reads noise, run M times from every starting state of a window, K steps on:
 //
-//   loss = mean_{s,t} S(z^1(t,s), .. z^M(t,s); X(t+s)) / scale
+//   loss = mean_{s,t} w_s S(z^1(t,s), .. z^M(t,s); X(t+s)) / scale
 //
+// w_s is 1, or with lead_weights = "inverse" in proportion to 1/s, of mean 1.
 // S is the almost fair CRPS of each variable, averaged, or the energy score of all (data/proper_scores.hpp). A member
 // keeps its noise e(t) over the window: chains from different starts of it read the same, so that memory, noise and state
 // belong together as they do in a rollout. Differentiated through the network and the RK4 steps, with the noise as it is.
@@ -28,6 +29,7 @@ class ScoreLoss final : public Loss<T> {
         steps_(stage.rollout_steps),
         form_(stage.rollout_form),
         members_(stage.members),
+        lead_weights_(weights_of(stage)),
         normalisers_(context.normalisation),
         engine_(engine),
         d_(context.system.resolved_size()),
@@ -64,6 +66,16 @@ class ScoreLoss final : public Loss<T> {
   }
 
  private:
+  /// w_s of the steps 1..K.
+  static std::vector<double> weights_of(const StagePlan& stage) {
+    std::vector<double> weights(stage.rollout_steps, 1.0);
+    if (stage.lead_weights == LeadWeights::equal) return weights;
+    double sum = 0;
+    for (std::size_t s = 0; s < weights.size(); ++s) sum += weights[s] = 1 / static_cast<double>(s + 1);
+    for (double& weight : weights) weight *= static_cast<double>(weights.size()) / sum;
+    return weights;
+  }
+
   /// Step by step over the windows that are worked on at a time.
   double sum(const Batch& batch, const BatchForm& form) const {
     const std::vector<double> all = batch.collect(scores_, steps_);
@@ -170,7 +182,8 @@ class ScoreLoss final : public Loss<T> {
   void score(const Batch& batch, std::size_t first, std::size_t s, std::vector<double>* slopes) {
     const NormaliserView input = normalisers_.input.view();
     const std::size_t states = batch.shape.states;
-    const double share = 1 / static_cast<double>(batch.whole() * (starts_ - first_start()) * steps_);
+    const double share =
+        lead_weights_[s] / static_cast<double>(batch.whole() * (starts_ - first_start()) * steps_);
     parallel_for(group_, context_.threads, [&](std::size_t b, std::size_t) {
       std::vector<double> x(members_ * d_), slope(x.size()), truth(d_), column(members_);
       double& sum = scores_[(first + b) * steps_ + s];
@@ -245,6 +258,7 @@ class ScoreLoss final : public Loss<T> {
   std::size_t steps_;
   RolloutForm form_;
   std::size_t members_;
+  std::vector<double> lead_weights_;
   Normalisers normalisers_;
   SequenceEngine<T>& engine_;
   std::size_t d_, c_, noise_;

@@ -7,6 +7,8 @@
 #include <mac/error.hpp>
 #include <nlohmann/json.hpp>
 
+#include "training/search_account.hpp"
+
 namespace mac {
 
 namespace {
@@ -92,11 +94,6 @@ std::size_t steps_of_work(const StagePlan& rollout, const StagePlan& closure, do
   StagePlan one = rollout;
   one.steps = 1;
   return std::max<std::size_t>(1, static_cast<std::size_t>(work / stage_work(one, times, dt)));
-}
-
-/// Errors are shares of the data's size, with lost and stray rollouts on top: in per cent.
-std::string percent(double error) {
-  return std::isfinite(error) ? fmt::format("{:.3g} %", 100 * error) : "failed";
 }
 
 }  // namespace
@@ -211,41 +208,33 @@ std::string_view to_string(Rollouts rollouts) {
   throw Error("no such use of rollouts");
 }
 
-std::string to_string(const Trial& trial) {
-  std::string text = fmt::format("{}, noise {:.2g}, max_lr {:.2g}, width {}", to_string(trial.shape.kind),
-                                 trial.settings.noise, trial.settings.max_lr, trial.shape.d_model);
-  if (trial.shape.d_state > 0) text += fmt::format(", state {}", trial.shape.d_state);
-  if (trial.settings.frame != Frame::none) text += ", in a frame";
-  if (trial.settings.window > 0) text += fmt::format(", window {}", trial.settings.window);
-  if (trial.settings.rollouts != Rollouts::none)
-    text += fmt::format(", {}", to_string(trial.settings.rollouts));
-  return text;
-}
-
 std::string Search::warning() const {
   if (!judged || beats_none()) return {};
   return fmt::format(
       "no closure is better than the best of {} trials: in free rollouts over the validation data its error "
       "is "
       "{}, without a closure {}",
-      trials.size(), percent(trials[chosen].error), percent(none));
+      trials.size(), percent_or_failed(trials[chosen].error), percent_or_failed(none));
+}
+
+nlohmann::json to_json(const Trial& trial) {
+  return {{"kind", to_string(trial.shape.kind)},
+          {"noise", trial.settings.noise},
+          {"max_lr", trial.settings.max_lr},
+          {"d_model", trial.shape.d_model},
+          {"d_state", trial.shape.d_state},
+          {"rollouts", trial.settings.rollouts != Rollouts::none},
+          {"rollouts_said", to_string(trial.settings.rollouts)},
+          {"window", trial.settings.window},
+          {"frame", to_string(trial.settings.frame)},
+          {"steps", trial.steps},
+          {"in_full", trial.in_full},
+          {"error", std::isfinite(trial.error) ? nlohmann::json(trial.error) : nullptr}};
 }
 
 nlohmann::json to_json(const Search& search) {
   nlohmann::json trials = nlohmann::json::array();
-  for (const Trial& trial : search.trials)
-    trials.push_back({{"kind", to_string(trial.shape.kind)},
-                      {"noise", trial.settings.noise},
-                      {"max_lr", trial.settings.max_lr},
-                      {"d_model", trial.shape.d_model},
-                      {"d_state", trial.shape.d_state},
-                      {"rollouts", trial.settings.rollouts != Rollouts::none},
-                      {"rollouts_said", to_string(trial.settings.rollouts)},
-                      {"window", trial.settings.window},
-                      {"frame", to_string(trial.settings.frame)},
-                      {"steps", trial.steps},
-                      {"in_full", trial.in_full},
-                      {"error", std::isfinite(trial.error) ? nlohmann::json(trial.error) : nullptr}});
+  for (const Trial& trial : search.trials) trials.push_back(to_json(trial));
   const auto if_judged = [&](const auto& value) {
     return search.judged ? nlohmann::json(value) : nlohmann::json(nullptr);
   };
@@ -258,6 +247,8 @@ nlohmann::json to_json(const Search& search) {
           {"judged_by", search.judged ? "free rollouts over the validation data" : "validation loss"},
           {"equations", search.equations},
           {"coupling", search.coupling},
+          {"horizon", if_judged(search.horizon)},
+          {"beyond", if_judged(search.beyond)},
           {"on_first_half", search.on_first_half},
           {"error_without_closure", if_judged(search.none)},
           {"trials", trials},
@@ -265,31 +256,6 @@ nlohmann::json to_json(const Search& search) {
           {"better_than_none", if_judged(search.beats_none())},
           {"cut_by_budget", search.cut_by_budget},
           {"warning", search.warning()}};
-}
-
-std::string to_table(const Search& search) {
-  std::string text =
-      fmt::format("recipe auto: free rollouts over the validation data, {}\n", search.equations);
-  if (!search.coupling.empty()) text += fmt::format("  {}\n", search.coupling);
-  if (search.on_first_half)
-    text +=
-        "  short trials learn from the first half of each sequence: what holds beyond it is seen in the "
-        "second\n";
-  for (std::size_t i = 0; i < search.trials.size(); ++i)
-    text += fmt::format("{} {:>6} steps  {:<60} {:>9}\n", i == search.chosen ? "*" : " ",
-                        search.trials[i].steps, to_string(search.trials[i]), percent(search.trials[i].error));
-  text += fmt::format("  {:>6}        {:<60} {:>9}\n", "", "no closure", percent(search.none));
-  if (search.memoryless) {
-    const auto& [error, with_memory] = *search.memoryless;
-    text += fmt::format("  without memory, otherwise as the best of the short trials ({}): {}{}\n",
-                        percent(with_memory), percent(error),
-                        error < with_memory ? "; memory is not what this problem needs" : "");
-  }
-  if (search.cut_by_budget) text += "  the time budget left out the other trials\n";
-  text += search.beats_none()
-              ? fmt::format("chosen: {}, the least error\n", to_string(search.trials[search.chosen]))
-              : fmt::format("warning: {}\n", search.warning());
-  return text;
 }
 
 }  // namespace mac

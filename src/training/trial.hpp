@@ -69,13 +69,14 @@ bool is_open(const TrainingPlan& plan, std::string_view setting);
 
 /// As the tables say it.
 std::string_view to_string(Rollouts rollouts);
-/// "mamba, noise 0.05, max_lr 0.004, width 16, state 8"
-std::string to_string(const Trial& trial);
 
 /// The outcome of a search.
 struct Search {
-  std::string equations;       // what the rollouts were judged with, in words
-  std::string coupling = {};   // why the closure's mean over a step is learned; empty: it is not
+  std::string equations;  // what the rollouts were judged with, in words
+  std::string coupling =
+      {};  // what is learned, the closure's value at a time or its mean, and why; empty: not judged
+  double horizon = 0;          // length of the free rollouts whose errors are compared
+  double beyond = 0;           // for how long they went on, to see whether they stay in the range of the data
   bool judged = true;          // false: there was nothing to roll out with, and errors are validation losses
   bool on_first_half = false;  // short trials learned from the first half of what the whole trainings did
   double none = 0;             // error without a closure
@@ -93,8 +94,7 @@ struct Search {
   std::string warning() const;
 };
 
+nlohmann::json to_json(const Trial& trial);
 nlohmann::json to_json(const Search& search);
-/// A line for each trial, the chosen one marked, and the reason.
-std::string to_table(const Search& search);
 
 }  // namespace mac

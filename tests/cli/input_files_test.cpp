@@ -1,5 +1,6 @@
 // Input files that are missing, of another kind, damaged, or about to be overwritten.
 #include <gtest/gtest.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <filesystem>
@@ -96,6 +97,46 @@ TEST_F(InputFiles, ThatAreMissingEndEveryCommandWithOne) {
         "info @/net.safetensors --card @/none.json", "diagnose @/none",
         "diagnose memory @/none --data @/data.h5", "diagnose memory @/net.safetensors --data @/none"})
     expect({arguments, 1, "does not exist"});
+}
+
+// Reading from a pipe would wait for ever, and from a device never end. ? is the one or the other.
+TEST_F(InputFiles, ThatArePipesOrDevicesAreRefused) {
+  ASSERT_EQ(::mkfifo(file("pipe").c_str(), 0600), 0);
+  for (const std::string input : {"@/pipe", "/dev/zero"})
+    for (std::string arguments : {"generate ? -o @/x",
+                                  "run ? -o @/x",
+                                  "sweep ? --over training.noise=0,1 -o @/x",
+                                  "diagnose ?",
+                                  "train ? --data @/data.h5 -o @/x",
+                                  "train @/study.toml --data ? -o @/x",
+                                  "rollout ? --data @/data.h5 -o @/x",
+                                  "rollout markov --data ? -o @/x",
+                                  "rollout markov --data @/data.h5 --from ? -o @/x",
+                                  "evaluate ?",
+                                  "evaluate @/metrics.json --against ?",
+                                  "evaluate @/markov.h5 --data ?",
+                                  "report --rollouts ? -o @/x",
+                                  "report --rollouts @/markov.h5 --data ? -o @/x",
+                                  "predict ? --input @/data.h5 -o @/x",
+                                  "predict @/net.safetensors --input ? -o @/x",
+                                  "export ? -o @/x",
+                                  "ensemble @/net.safetensors ? -o @/x",
+                                  "import ? -o @/x",
+                                  "info ?",
+                                  "info @/net.safetensors --card ?",
+                                  "verify ?",
+                                  "diagnose memory ? --data @/data.h5",
+                                  "diagnose memory @/net.safetensors --data ?",
+                                  "diagnose memory @/net.safetensors --data @/data.h5 -o @/x --kernel ?",
+                                  "--plugin ? info @/data.h5"}) {
+      arguments.replace(arguments.find('?'), 1, input);
+      const ProgramResult result = mac(arguments, "timeout -k 1 20");
+      EXPECT_TRUE(result.exit_code == 1 || result.exit_code == 2) << arguments << "\n" << result.output;
+      EXPECT_NE(result.output.find(" is a device or a pipe, expected a file"), std::string::npos)
+          << arguments << "\n"
+          << result.output;
+      EXPECT_FALSE(fs::exists(file("x"))) << arguments;
+    }
 }
 
 TEST_F(InputFiles, ThatMayNotBeReadAreNotCalledWrong) {

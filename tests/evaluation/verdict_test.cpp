@@ -61,6 +61,29 @@ TEST(Verdict, IsTheGeometricMeanOverVariablesOfTheRatioToNoClosure) {
   EXPECT_TRUE(verdict.warnings.empty());
 }
 
+TEST(Verdict, LeavesOutVariablesThatTheClosureDoesNotReach) {
+  const auto better = [](const RolloutFile& mine, const RolloutFile& none) {
+    return only({mine, none}).comparisons.at(0).better.value();
+  };
+  EXPECT_NEAR(better(rollout_of("mac", 0.1, 0.3), rollout_of("markov", 0.4, 0.3)), 4, 1e-12);
+  EXPECT_EQ(better(rollout_of("mac", 0.1, 0.3), rollout_of("markov", 0.1, 0.3)), 1) << "no closure at all";
+}
+
+TEST(Verdict, SaysThatALossIsBeyondTheTrainingHorizon) {
+  RolloutFile mine = rollout_of("mac", 0.4, 0.4), none = rollout_of("markov", 0.2, 0.2);
+  std::string text = burgers().config.text();
+  text.replace(text.find("horizon = 1.0"), 13, "horizon = 0.5");
+  text.replace(text.find("[[0.5, 1], [0, 1]]"), 18, "[[0, 0.5], [0.5, 1]]");
+  mine.experiment = none.experiment = Experiment::parse(text, "study.toml");
+  const Verdict verdict = only({mine, none});
+  ASSERT_EQ(verdict.warnings.size(), 2u);
+  EXPECT_EQ(verdict.warnings[0],
+            "mac: the closure is 2 times worse than no closure on test data over [0,0.5]");
+  EXPECT_EQ(verdict.warnings[1],
+            "mac: the closure is 2 times worse than no closure on test data over [0.5,1], beyond the "
+            "training horizon of 0.5");
+}
+
 TEST(Verdict, WarnsOfAClosureThatLosesToNone) {
   const Verdict verdict = only({rollout_of("mac", 0.4, 0.4), rollout_of("markov", 0.2, 0.2)});
   EXPECT_EQ(verdict.sentence, "mac: 2 times worse than no closure on test data over [0,1]");

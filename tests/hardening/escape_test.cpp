@@ -51,5 +51,10 @@ TEST(Printable, LeavesTextAndShowsEverythingElse) {
   EXPECT_EQ(printable("\xff\xc3"), "\\xff\\xc3");
 }
 
+TEST(Printable, KeepsAValueInItsLine) {
+  EXPECT_EQ(printable_line("mac\nchecksum  fits\tthe contents\x1b"),
+            "mac\\nchecksum  fits\\tthe contents\\x1b");
+}
+
 }  // namespace
 }  // namespace mac

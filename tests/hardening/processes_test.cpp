@@ -2,7 +2,9 @@
 #include <fmt/format.h>
 
 #include <chrono>
+#include <cstdlib>
 #include <filesystem>
+#include <mac/safetensors.hpp>
 #include <thread>
 
 #include "cli/command_line.hpp"
@@ -24,6 +26,7 @@ class Processes : public CommandLine {
     std::string longer = test::study;
     longer.replace(longer.find("trajectories = 3"), 16, "trajectories = 1000000");
     write_bytes(file("longer.toml"), longer);
+    for (const int signal : {SIGHUP, SIGINT}) ::signal(signal, SIG_DFL);  // as they are not under nohup
   }
   std::size_t temporaries() const {
     std::size_t count = 0;
@@ -49,6 +52,30 @@ TEST_F(Processes, EndWithTheNumberOfTheirSignal) {
     EXPECT_EQ(process.wait(), code);
     EXPECT_EQ(temporaries(), 0u) << signal;
   }
+}
+
+// It waits for gnuplot most of the time: here one that never ends.
+TEST_F(Processes, EndWithTheNumberOfTheirSignalInAReport) {
+  generate();
+  ASSERT_EQ(mac("rollout markov --data @/data.h5 -o @/markov.h5 --quiet").exit_code, 0);
+  fs::create_directory(file("bin"));
+  fs::create_directory(file("tmp"));
+  write_bytes(file("bin/gnuplot"), "#!/bin/sh\n: > " + file("begun") + "\nexec sleep 1000\n");
+  fs::permissions(file("bin/gnuplot"), fs::perms::all);
+  const std::string path = std::getenv("PATH");
+  ::setenv("PATH", (file("bin") + ":" + path).c_str(), 1);
+  ::setenv("TMPDIR", file("tmp").c_str(), 1);
+  for (const auto& [signal, code] : {std::pair{SIGTERM, 143}, std::pair{SIGHUP, 129}}) {
+    fs::remove(file("begun"));
+    const Process process({"report", "--rollouts", file("markov.h5"), "-o", file("page.html"), "--quiet"});
+    while (!fs::exists(file("begun"))) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    process.send(signal);
+    EXPECT_EQ(process.wait(), code);
+    EXPECT_FALSE(fs::exists(file("page.html"))) << signal;
+    EXPECT_TRUE(fs::is_empty(file("tmp"))) << signal;
+  }
+  ::setenv("PATH", path.c_str(), 1);
+  ::unsetenv("TMPDIR");
 }
 
 TEST_F(Processes, LeaveSignalsIgnoredThatWereIgnored) {
@@ -149,6 +176,20 @@ TEST_F(Processes, PrintNoControlCharacters) {
   EXPECT_EQ(named.exit_code, 1);
   EXPECT_NE(named.output.find(R"(a\x1b[31mred\xc2\x9b\xff.h5: does not exist)"), std::string::npos)
       << named.output;
+}
+
+TEST_F(Processes, PrintValuesOfFilesInTheirLines) {
+  SafetensorsWriter writer;
+  const std::vector<float> one{1};
+  writer.add("weight\nchecksum  forged 1", {1}, one);
+  writer.set_metadata("author\nchecksum  forged 2", "nobody");
+  writer.set_metadata("notes", "several lines\nchecksum  forged 3");  // are indented, below the rows
+  writer.write(file("forged.safetensors"));
+  const ProgramResult info = mac("info @/forged.safetensors");
+  EXPECT_EQ(info.exit_code, 0) << info.output;
+  EXPECT_NE(info.output.find("author\\nchecksum  forged 2"), std::string::npos) << info.output;
+  EXPECT_NE(info.output.find("  weight\\nchecksum  forged 1"), std::string::npos) << info.output;
+  EXPECT_EQ(info.output.find("\nchecksum  forged"), std::string::npos) << info.output;
 }
 
 }  // namespace

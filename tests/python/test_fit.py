@@ -30,13 +30,29 @@ def decay(t, y):
     return -y
 
 
-def test_derivatives_are_exact_for_polynomials_of_fourth_degree_up_to_the_ends():
+@pytest.mark.parametrize("order", [2, 4])
+def test_derivatives_are_exact_for_polynomials_of_their_order_up_to_the_ends(order):
     t = np.linspace(0, 1, 9)
-    y = np.stack([t**k for k in range(5)], axis=-1)[None]
-    expected = np.stack([k * t ** max(k - 1, 0) for k in range(5)], axis=-1)[None]
-    np.testing.assert_allclose(derivative(y, t[1]), expected, atol=1e-12)
-    with pytest.raises(mac.UsageError, match="too short"):
-        derivative(y[:, :4], t[1])
+    y = np.stack([t**k for k in range(order + 1)], axis=-1)[None]
+    expected = np.stack([k * t ** max(k - 1, 0) for k in range(order + 1)], axis=-1)[None]
+    np.testing.assert_allclose(derivative(y, t[1], order), expected, atol=1e-12)
+    with pytest.raises(mac.UsageError, match=f"too short for differences of order {order}"):
+        derivative(y[:, :order], t[1], order)
+
+
+@pytest.mark.parametrize("order", [2, 4])
+def test_computed_closures_converge_with_their_order_and_estimate_their_error(order):
+    def closure_of(steps):
+        t = np.linspace(0, 2, steps + 1)
+        computed = difference_closure(np.sin(3 * t)[None, :, None], t[1], decay, [0], order)
+        exact = 3 * np.cos(3 * t) + np.sin(3 * t)
+        return np.sqrt(np.mean((computed.closure[0, :, 0] - exact) ** 2)), computed.error * np.sqrt(np.mean(exact**2))
+
+    errors, estimates = np.transpose([closure_of(steps) for steps in (40, 80, 160)])
+    # An end is one point in so many: its larger error falls faster in the mean, by half an order.
+    np.testing.assert_allclose(np.log2(errors[:-1] / errors[1:]), order, atol=0.5)
+    np.testing.assert_allclose(np.log2(estimates[:-1] / estimates[1:]), order, atol=0.1)
+    assert np.all(estimates < errors) and np.all(errors < 5 * estimates)  # the ends are in none
 
 
 def test_the_closure_is_computed_with_an_estimate_of_its_error():
@@ -84,6 +100,49 @@ def test_fit_is_the_same_bytes_with_the_same_seed_and_threads_do_not_matter(tmp_
     first = mac.fit(tmp_path / "a.safetensors", y, c, **arguments)
     second = mac.fit(tmp_path / "b.safetensors", y, c, **{**arguments, "threads": 2})
     assert first.file_bytes == second.file_bytes
+
+
+def forced_duffing(n, times=31, seed=2):
+    """x'' = x - x^3 - .2 x' + .3 cos t + .8 q drags the hidden q along, which starts at rest: resolved x, v, closure .8 q."""
+    x, v = np.random.default_rng(seed).uniform(-1, 1, (2, n))
+    q, p, h = np.zeros(n), np.zeros(n), DT / 50
+    ys, cs = [], []
+    for k in range(50 * (times - 1) + 1):  # symplectic Euler: its error is far below what is asked for here
+        if k % 50 == 0:
+            ys.append(np.stack([x, v], -1)), cs.append(0.8 * q)
+        v = v + h * (x - x**3 - 0.2 * v + 0.3 * np.cos(k * h) + 0.8 * q)
+        p = p + h * (x - 2 * q - 0.5 * p)
+        x, q = x + h * v, q + h * p
+    return np.stack(ys, 1), np.stack(cs, 1)
+
+
+def forced(t, y):
+    assert np.ndim(t) == 0  # as in mac.rollout
+    x, v = y[..., 0], y[..., 1]
+    return np.stack([v, x - x**3 - 0.2 * v + 0.3 * np.cos(t)], axis=-1)
+
+
+def test_a_rhs_may_depend_on_the_time_of_the_trajectories(tmp_path):
+    y, c = forced_duffing(20)
+    duffing = dict(dt=DT, names=["x", "v"], targets=["v"], **QUICK)
+    closure = mac.fit(tmp_path / "m.safetensors", y, rhs=forced, **duffing)
+    data = mac.read_data(tmp_path / "m.data.h5")
+    np.testing.assert_allclose(data["train"].closure[:, 2:-2, 0], c[:18, 2:-2], atol=0.01)
+    search = json.loads(closure.metadata("search"))
+    assert "given" in search["equations"] and search["beyond"] == 0
+    # Without a closure the trials' rollouts are those of mac.rollout; their error is a mean over x, v and the time itself.
+    none = mac.rollout(forced, y[18:, 0], DT * np.arange(31)).resolved
+    norms = np.linalg.norm(none - y[18:], axis=1) / np.linalg.norm(y[18:], axis=1)
+    assert search["error_without_closure"] == pytest.approx(np.sum(np.mean(norms, axis=0)) / 3, rel=0.02)
+    assert closure.input_names == ["x", "v"]
+    assert np.all(np.isfinite(mac.rollout(forced, y[:3, 0], DT * np.arange(31), closure).resolved))
+    # With rollout losses, whose gradients are differences; and from the later part of a single trajectory.
+    rollouts = {"stages": [{"loss": "rollout", "rollout_steps": 5, "steps": 3}]}
+    mac.fit(tmp_path / "r.safetensors", y, rhs=forced, recipe="fast", training=rollouts, **{**duffing, "steps": None})
+    mac.fit(tmp_path / "one.safetensors", forced_duffing(1, 80)[0], rhs=forced, validation=0.25, **duffing)
+    for arguments in (dict(names=["x", "t"], targets=[1]), dict(rhs_vjp=lambda t, y, v: v), dict(inputs={"p": np.arange(20.0)})):
+        with pytest.raises(mac.UsageError, match="depends on t, which goes with arrays"):
+            mac.fit(tmp_path / "t.safetensors", y, rhs=forced, **{**duffing, **arguments})
 
 
 def test_without_equations_the_closure_is_the_whole_tendency(tmp_path):
@@ -181,14 +240,30 @@ def test_fit_warns_where_nothing_is_better_than_no_closure(tmp_path):
         mac.fit(tmp_path / "fast.safetensors", y, noise, DT, recipe="fast", **QUICK)  # judges nothing
 
 
+def test_fit_ends_with_a_verdict_and_the_horizon_over_which_it_was_judged(tmp_path, capfd):
+    y, c = relaxing(20)
+    closure = mac.fit(tmp_path / "m.safetensors", y, c, DT, rhs=decay, quiet=False, **QUICK)
+    assert len(closure.verdict) == 1
+    assert "than no closure on validation data over [0,3]" in closure.verdict[0]
+    assert closure.verdict[0].endswith("; judged over free rollouts of length 3: beyond that nothing was tested")
+    assert closure.clone().verdict == closure.verdict
+    search = json.loads(closure.metadata("search"))
+    assert search["horizon"] == pytest.approx(3)
+    said = capfd.readouterr().err
+    assert f"verdict: {closure.verdict[0]}\n" in said and search["reason"] in said
+    assert mac.load(tmp_path / "m.safetensors").verdict == []  # a file is a function of its training alone
+    mac.fit(tmp_path / "quiet.safetensors", y, c, DT, rhs=decay, **QUICK)
+    assert capfd.readouterr().err == ""
+
+
 def test_fit_says_what_is_wrong_with_its_function_and_budget(tmp_path):
     y, c = relaxing(6, times=12)
     wrong = [
         (dict(rhs=lambda t, y: y[:, :0]), "gave the shape"),
-        (dict(rhs=lambda t, y: y * t), "depends on t"),
         (dict(rhs=3), "neither a function"),
         (dict(rhs=decay, budget="soon"), "budget is 'soon'"),
         (dict(rhs=decay, history=5.0), "history"),
+        (dict(rhs=decay, order=3), "order is 3, expected 2 or 4"),
         (dict(dt=None), "dt is None"),
         (dict(training={"recipe": "auto", "select": "loss"}), "decides this itself"),
     ]

@@ -134,15 +134,18 @@ def test_packed_numbers_and_fill_values(tmp_path):
     assert np.all(np.isfinite(written(data)))
 
 
-def test_the_closure_is_that_of_mac_fit(tmp_path):
+@pytest.mark.parametrize("order", [2, 4])
+def test_the_closure_is_that_of_mac_fit(tmp_path, capfd, order):
     from mac.tendency import difference_closure
 
     y = oscillators()
     np.save(tmp_path / "y.npy", y)
-    data = mac.read(tmp_path / "y.npy", dt=DT)
-    expected = difference_closure(data["train"].resolved, DT, lambda t, y: np.zeros_like(y), [0, 1])
+    data = mac.read(tmp_path / "y.npy", dt=DT, order=order, test=0, validation=0, quiet=False)
+    expected = difference_closure(data["train"].resolved, DT, lambda t, y: np.zeros_like(y), [0, 1], order)
     assert np.allclose(data["train"].closure, expected.closure, rtol=0, atol=1e-12)
     assert np.allclose(data["train"].closure_mean, expected.mean, rtol=0, atol=1e-12)
+    word = {2: "second", 4: "fourth"}[order]
+    assert f"differences of {word} order, with an error of about {100 * expected.error:.2g} %" in capfd.readouterr().err
 
 
 def test_the_closure_of_a_given_system(tmp_path):
@@ -249,17 +252,24 @@ def test_copies_stay_in_one_split(tmp_path):
         assert len(homes) == 2 and homes[0] == homes[1]
 
 
-def test_memory_is_bounded(tmp_path):
+@pytest.mark.parametrize("kind", ["hdf5", "netcdf4"])
+def test_memory_is_bounded(tmp_path, kind):
     """A file many times as large as the blocks."""
     rows = 800_000
-    with h5py.File(tmp_path / "long.h5", "w") as file:
-        x = file.create_dataset("x", (rows, 8))
-        t = file.create_dataset("t", (rows,), "f4")  # in which a step late in the file has two digits
+    with h5py.File(tmp_path / "long", "w") as file:
+        growing = {"maxshape": (None, 8), "chunks": (1000, 8)} if kind == "netcdf4" else {}  # an unlimited dimension
+        x = file.create_dataset("x", (rows, 8), **growing)
+        t = file.create_dataset("time", (rows,), "f4")  # in which a step late in the file has two digits
         for first in range(0, rows, 100_000):
             time = DT * np.arange(first, first + 100_000)
             t[first : first + 100_000] = time
             x[first : first + 100_000] = np.sin(np.outer(time, np.arange(1, 9) / 8)).astype("f4")
-    command = f"{os.environ['MAC_PROGRAM']} import {tmp_path}/long.h5 --split time --quiet --threads 1 -o {tmp_path}/data.h5"
+        if kind == "netcdf4":  # dimensions are scales to which the variable refers
+            file["mode"] = np.arange(8)
+            for axis, name in enumerate(["time", "mode"]):
+                file[name].make_scale(name)
+                x.dims[axis].attach_scale(file[name])
+    command = f"{os.environ['MAC_PROGRAM']} import {tmp_path}/long --variables x --split time --quiet --threads 1 -o {tmp_path}/data.h5"
     limited = subprocess.run(["bash", "-c", f"ulimit -v 150000 && exec {command}"], capture_output=True, text=True)  # kB
     assert limited.returncode == 0, limited.stderr  # what is written are 154 MB of numbers
 
@@ -440,6 +450,7 @@ TRICKY = [
     ("other variables in another file", two_files(LONG, LONG[..., :1]), {"dt": DT}, mac.Error, "b.npy: has the variables"),
     ("one trajectory", array(lambda y: y[0]), {"dt": DT}, mac.UsageError, "1 trajectories leave none for training .*: say --split time"),
     ("a length that no trajectory has", array(lambda y: y), {"dt": DT, "length": 50.0}, mac.UsageError, "--length 50: the longest trajectory of train is 5.95"),
+    ("an order that there is not", array(lambda y: y), {"dt": DT, "order": 3}, mac.UsageError, "order: is 3, but differences are of order 2 or 4"),
     ("trajectories too short for differences", array(lambda y: y[:, :4]), {"dt": DT}, mac.UsageError, "too short for differences of fourth order, which need 5"),
     ("closure of other size", npz(y=LONG, c=LONG[..., :1], t=TIME), {"variables": "y", "closure": "c"}, mac.UsageError,
      "closure: there are 1 components for 2 equations: say with --targets"),

@@ -6,7 +6,9 @@
 #include <mac/error.hpp>
 #include <mac/report.hpp>
 #include <mac/safetensors.hpp>
+#include <mac/verdict.hpp>
 
+#include "evaluation/escape.hpp"
 #include "report/script.hpp"
 #include "report/tiny_run.hpp"
 #include "support/files.hpp"
@@ -33,6 +35,18 @@ TEST(ZooModels, CarryChecksumsThatFit) {
   EXPECT_GE(models, 16u);
 }
 
+TEST(ZooModels, KnowTheRangeOfTheirTrainingData) {
+  for (const auto& entry : fs::directory_iterator(fs::path(MAC_SOURCE_FOLDER) / "zoo"))
+    if (entry.path().extension() == ".safetensors") {
+      const Model model = load_model(entry.path().string());
+      ASSERT_TRUE(model.training_range) << entry.path() << ": guards compare with it; mac range writes it";
+      const TrainingRange& range = *model.training_range;
+      EXPECT_FALSE(range.input_covariance.empty()) << entry.path();
+      for (std::size_t i = 0; i < range.input_low.size(); ++i)
+        EXPECT_LT(range.input_low[i], range.input_high[i]) << entry.path() << " input " << i;
+    }
+}
+
 TEST(ZooExperiments, TestTheirModelsAsTheStudiesDoOnOtherData) {
   const fs::path folder = MAC_EXPERIMENTS;
   // Folders below experiments/zoo and experiments, and the systems in them.
@@ -45,7 +59,8 @@ TEST(ZooExperiments, TestTheirModelsAsTheStudiesDoOnOtherData) {
                                     {"paper", "paper", paper},
                                     {"framed", "framed", framed},
                                     {"ensemble", "framed", framed},
-                                    {"ensemble", "", {"power_grid"}}};
+                                    {"ensemble", "", {"power_grid"}},
+                                    {"community", "community", {"lorenz96"}}};
   for (const Recipe& recipe : recipes)
     for (const std::string& system : recipe.systems) {
       const std::string file = (fs::path(recipe.zoo) / (system + ".toml")).string();
@@ -105,6 +120,20 @@ TEST_F(TinyZoo, WritesACardFromTheModelAndItsMetrics) {
   ASSERT_EQ(phi1.seeds.size(), 2u);
   EXPECT_NE(card.find(percent({phi1.seeds[1], std::nan(""), {}})), std::string::npos)
       << "its own seed's error";
+
+  const std::vector<Verdict> judged = verdicts(metrics);
+  EXPECT_NE(card.find("## Verdict\n\n" + judged.at(0).sentence), std::string::npos) << card;
+  ASSERT_FALSE(judged[0].warnings.empty()) << "an untrained network";
+  for (const std::string& warning : judged[0].warnings)
+    EXPECT_NE(card.find("**Warning:** " + markdown(warning)), std::string::npos) << warning << "\n" << card;
+
+  std::erase_if(metrics.models, [](const ModelMetrics& of) { return of.model == "markov"; });
+  network.provenance["search"] =
+      R"({"chosen": 0, "error_without_closure": 0.1, "warning": "no closure is better", "trials": [
+         {"noise": 0, "max_lr": 0.01, "d_model": 4, "steps": 9, "error": 0.2}]})";
+  EXPECT_NE(model_card(network, "burgers-mac.safetensors", metrics).find("**Warning:** no closure is better"),
+            std::string::npos)
+      << "where the metrics compare with nothing, the search's own";
 
   network.provenance["name"] = "lstm";
   EXPECT_THROW(model_card(network, "burgers-lstm.safetensors", metrics), UsageError);

@@ -351,6 +351,12 @@ TEST(AutoRecipe, SaysInTheModelWhatItTried) {
       << "compared with a trial";
   EXPECT_NE(result.table.find("without memory"), std::string::npos);
   EXPECT_NE(said.at("equations").get<std::string>().find("fitted"), std::string::npos);
+  EXPECT_NEAR(said.at("horizon").get<double>(), problem.dt * static_cast<double>(problem.times - 1), 1e-12)
+      << "of the validation data";
+  EXPECT_NEAR(said.at("beyond").get<double>(), 2 * said.at("horizon").get<double>(), 1e-12);
+  const auto reason = said.at("reason").get<std::string>();
+  EXPECT_TRUE(reason.starts_with("chosen: ")) << reason;
+  EXPECT_NE(result.table.find(reason), std::string::npos) << result.table;
   EXPECT_NE(result.table.find("no closure"), std::string::npos);
 }
 
@@ -366,8 +372,10 @@ TEST(AutoRecipe, GoesOnAfterAnInterruptionToTheSameBytes) {
   EXPECT_EQ(read_bytes(folder.file("whole.safetensors")), read_bytes(folder.file("m.safetensors")));
   // And the finished model is kept.
   const auto written = fs::last_write_time(folder.file("m.safetensors"));
-  search(problem, folder.file("data.h5"), folder.file("m.safetensors"), {1, true, true});
+  const TrainingResult kept =
+      search(problem, folder.file("data.h5"), folder.file("m.safetensors"), {1, true, true});
   EXPECT_EQ(fs::last_write_time(folder.file("m.safetensors")), written);
+  EXPECT_NE(kept.table.find("chosen: "), std::string::npos) << "says again what was tried";
 }
 
 TEST(AutoRecipe, WarnsWhereNothingIsBetterThanNoClosure) {

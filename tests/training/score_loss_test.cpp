@@ -75,6 +75,35 @@ TEST(ScoreLoss, HasTheGradientOfANetworkWithDeviations) {
   expect_gradient(problem, scored(LossKind::crps, RolloutForm::autoregressive, 3), {Hold::linear}, 1);
 }
 
+TEST(ScoreLoss, HasTheGradientOfItsLeadWeights) {
+  StagePlan stage = scored(LossKind::crps, RolloutForm::autoregressive, 3);
+  stage.lead_weights = LeadWeights::inverse;
+  expect_gradient(noisy_problem("lorenz96", LayerKind::mlp, {7, 0}), stage, {Hold::zero}, 0);
+}
+
+TEST(ScoreLoss, CountsAStepByTheInverseOfItsNumber) {
+  Problem two = noisy_problem("lorenz96", LayerKind::mlp, {3, 0});
+  two.batch.noise.clear();
+  Problem one = two;  // the same starts, of which only the first step has data
+  const std::size_t d = two.system->resolved_size();
+  one.batch.shape = {2, 0};
+  for (std::size_t b = one.batch.count; b-- > 0;)
+    one.batch.resolved.erase(one.batch.resolved.begin() + static_cast<std::ptrdiff_t>((3 * b + 2) * d),
+                             one.batch.resolved.begin() + static_cast<std::ptrdiff_t>((3 * b + 3) * d));
+  const auto score = [](const Problem& problem, std::size_t steps, LeadWeights weights) {
+    StagePlan stage = scored(LossKind::crps, RolloutForm::autoregressive, 4);
+    stage.rollout_steps = steps;
+    stage.lead_weights = weights;
+    const auto engine = make_reference_engine<double>(problem.shape);
+    return make_loss<double>(stage, context_of(problem, {Hold::zero}, 0), *engine)
+        ->evaluate(problem.parameters.data(), problem.batch, nullptr);
+  };
+  const double first = score(one, 1, LeadWeights::equal),
+               second = 2 * score(two, 2, LeadWeights::equal) - first;
+  ASSERT_GT(std::abs(second - first), 1e-3);
+  EXPECT_NEAR(score(two, 2, LeadWeights::inverse), (2 * first + second) / 3, 1e-13);  // rounding
+}
+
 TEST(ScoreLoss, IsTheScoreOfItsMembers) {
   // One step from the only start: z of each member by hand.
   Problem problem = noisy_problem("lorenz96", LayerKind::mlp, {2, 0});

@@ -16,10 +16,10 @@ from .data import DataSet
 from .fields import Lattice, index_of, read_local
 from .inputs import Inputs
 from .models import PathLike, load
-from .recordings import Arrays, Fields, Recording, check_landing, from_arrays, from_data_set, say, shares, with_closure
+from .recordings import Arrays, Fields, Recording, add_clock, check_landing, from_arrays, from_data_set, say, shares, with_closure
 from .study import _seed, _threads, seconds, training_result
 from .systems import Experiment, System, as_rhs, toml_lines
-from .tendency import Derivative, Function, check_autonomous, check_derivative, evaluate
+from .tendency import Derivative, Function, check_derivative, check_order, depends_on_time, evaluate, with_clock
 
 Split = Union[float, Fields, tuple[Fields, Fields], Mapping[str, Any]]
 
@@ -151,6 +151,7 @@ def fit(
     names: Optional[Sequence[str]] = None,
     targets: Optional[Sequence[Union[int, str]]] = None,
     target: Optional[str] = None,
+    order: int = 4,
     history: float = 0.0,
     recipe: Optional[str] = None,
     budget: Union[None, float, str] = None,
@@ -171,9 +172,10 @@ def fit(
     resolved    (trajectories, times, variables), saved every dt; with local, a field (trajectories, times, sites), or
                 several by name; or a data set, as mac.read gives it, with its splits train and validation, names, dt,
                 targets, inputs and masks
-    closure     (trajectories, times, components), the closure at those times; None: dy/dt - rhs, by differences of
-                fourth order; without rhs the whole of dy/dt
-    rhs         the reduced right-hand side f(t, y), vectorised over rows, as in mac.rollout: trials are judged with it
+    closure     (trajectories, times, components), the closure at those times; None: dy/dt - rhs, by differences;
+                without rhs the whole of dy/dt
+    rhs         the reduced right-hand side f(t, y), vectorised over rows, as in mac.rollout: trials are judged with it.
+                Where it depends on t, trajectories start at t = 0
     rhs_vjp     v^T J of its Jacobian J at the rows of y, as f(t, y, v); or rhs_jvp: J v. For losses through rollouts, which
                 take differences otherwise
     inputs      numbers that are no unknowns, by name: (trajectories,) a parameter, (trajectories, times) a forcing, or
@@ -186,6 +188,7 @@ def fit(
     targets     the equations, by number or name, of the closure's components; default: all in order. Of fields: which
     target      "instant": the closure at a time; "mean": over the step that follows, so that the reduced RK4 step
                 lands on the next saved state exactly; default: with "auto" what couples better, else "instant"
+    order       of these differences: 4, or 2, which makes less of the noise in data
     history     length of the true past that is read before the closure runs: for hidden variables that the
                 resolved ones do not show at first
     recipe      "auto" searches for the kind of the network, noise, learning rate and size, and judges by free
@@ -196,8 +199,9 @@ def fit(
     steps       of a whole training; default: by the number of training sequences with "auto", else 4000
     training    further settings of the [training] table: noise, max_lr, batch, loss_weights, window, ...
 
-    closure.metadata("search") says as JSON what was tried; a ClosureWarning says where nothing was better than no
-    closure. Beside `path` it writes the data as PATH.data.h5, and on Ctrl-C what resume = True goes on from.
+    closure.verdict says how many times better than no closure its free rollouts are over the validation data, and how
+    long they were; closure.metadata("search") as JSON what was tried and why it was chosen. A ClosureWarning says what
+    speaks against the closure. Beside `path` it writes the data as PATH.data.h5, and on Ctrl-C what resume = True goes on from.
     """
     data_set = resolved if isinstance(resolved, DataSet) else None
     recorded = data_set.experiment._experiment.recorded_equations if data_set is not None else ""
@@ -210,6 +214,7 @@ def fit(
         if targets is None and lattice is None:
             targets = list(data_set.experiment.system.closure_targets)
     step = time_step(dt)
+    check_order(order)
     if not 0 <= history < float("inf"):
         raise UsageError(f"history is {history!r}, expected a length of time")
     if not str(path) or not Path(path).name:
@@ -229,8 +234,16 @@ def fit(
         chosen = None if inputs is None else list(inputs)
         train = from_data_set(data_set, "train", target_list, chosen, stored)
         kept = from_data_set(data_set, "validation", target_list, chosen, stored) if "validation" in data_set else None
-    if function is not None:
-        check_autonomous(function, train.resolved, step)
+    clock = function is not None and depends_on_time(function, train.resolved, step)
+    if function is not None and clock:
+        others = [data_set is not None, lattice is not None, bool(train.inputs.names), rhs_vjp is not None, rhs_jvp is not None, "t" in names]
+        if any(others):
+            raise UsageError(
+                "rhs(t, y) depends on t, which goes with arrays whose times start at 0, without inputs, local, rhs_vjp and rhs_jvp, and "
+                'without a variable "t": else make what drives it a resolved variable, and the right-hand side a function of y alone'
+            )
+        function, train, kept = with_clock(function), add_clock(train, step), None if kept is None else add_clock(kept, step)
+    elif function is not None:
         for key, given_derivative in [("rhs_vjp", rhs_vjp), ("rhs_jvp", rhs_jvp)]:
             if given_derivative is not None:
                 check_derivative(key, given_derivative, function, train.resolved)
@@ -239,9 +252,9 @@ def fit(
     whole = train.closure is None or recorded == "zero"
     equations = "function" if function is not None else "zero" if whole else "none"
     reduced: Function = function if function is not None else lambda t, y: np.zeros_like(y)
-    train_arrays = with_closure(train, reduced, target_list, step, quiet)
+    train_arrays = with_closure(train, reduced, target_list, step, order, quiet)
     if kept is not None:
-        validation_arrays = with_closure(kept, reduced, target_list, step, quiet)
+        validation_arrays = with_closure(kept, reduced, target_list, step, order, quiet)
     else:
         train_arrays, validation_arrays = shares(train_arrays, float(np.asarray(validation)), round(history / step))
     splits = {"train": train_arrays, "validation": validation_arrays}
@@ -259,6 +272,8 @@ def fit(
     settings["normalisation"] = "mean_std" if _far_from_zero(train_arrays) else "max_abs"
     if target == "mean":
         settings["hold"] = "zero"  # held constant, the mean is what makes a step exact
+    if clock and recipe == "auto":
+        settings["validation_beyond"] = 1e-9  # rollouts end with the data: what rhs is at later times nobody said
     if history:
         settings["history"] = float(history)
     if recipe != "auto":
@@ -273,10 +288,14 @@ def fit(
         usual = {"d_model": 16, "blocks": 2, "d_state": 8 if _mac.layer_kind_has_states(kind) else None}
         sizes = {key: usual[key] if value is None else value for key, value in sizes.items()}
     model |= {key: value for key, value in sizes.items() if value is not None}
+    if clock:
+        names = [*names, "t"]
     system: dict[str, Any] = {"name": "recorded", "resolved": names, "targets": [names[i] for i in target_list]}
     if equations != "none":
         system["equations"] = equations
     model_inputs: dict[str, Any] = {"given": train.inputs.names} if train.inputs.names else {}
+    if clock:  # the network reads the state without it, so that rollouts need no more than rhs(t, y)
+        model_inputs["state"] = names[:-1]
     if lattice is not None:
         system["lattices"] = lattice.system()
         model["local"] = lattice.model()
@@ -308,5 +327,7 @@ def fit(
             function, seconds(budget), rhs_vjp, rhs_jvp,
         )  # fmt: skip
     outcome = training_result(path, result)
-    say(outcome.table, quiet)
-    return load(path)
+    trained = load(path)
+    trained.verdict = list(outcome.verdict)
+    say("\n".join([outcome.table, *(f"verdict: {sentence}" for sentence in outcome.verdict)]).lstrip("\n"), quiet)
+    return trained

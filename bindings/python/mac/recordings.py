@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Mapping, Optional, Sequence, Union
 
 import numpy as np
@@ -80,12 +80,19 @@ def from_data_set(data: DataSet, name: str, targets: Sequence[int], given: Optio
     )
 
 
-def with_closure(given: Recording, rhs: Function, targets: Sequence[int], dt: float, quiet: bool) -> Arrays:
+def add_clock(given: Recording, dt: float) -> Recording:
+    """The time as one more variable, after the others."""
+    count, times = given.resolved.shape[:2]
+    clock = np.broadcast_to(dt * np.arange(times)[:, None], (count, times, 1))
+    return replace(given, resolved=np.concatenate([given.resolved, clock], axis=2))
+
+
+def with_closure(given: Recording, rhs: Function, targets: Sequence[int], dt: float, order: int, quiet: bool) -> Arrays:
     """The arrays of a data file; the closure that is not given is what rhs leaves out of dy/dt."""
     if given.closure is not None:
         return split_arrays(given.name, given.resolved, given.closure, given.closure_mean) | given.inputs.arrays()
-    computed = difference_closure(given.resolved, dt, rhs, targets)
-    note = f"closure of {given.name}: differences of 4th order, error about {100 * computed.error:.2g} %"
+    computed = difference_closure(given.resolved, dt, rhs, targets, order)
+    note = f"closure of {given.name}: differences of order {order}, error about {100 * computed.error:.2g} %"
     if computed.unexplained > 0.01:
         note += f"; {100 * computed.unexplained:.0f} % of dy/dt - rhs lies in equations that are not among the targets"
     say(note, quiet)

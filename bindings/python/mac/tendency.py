@@ -15,30 +15,48 @@ Floats = NDArray[np.float64]
 Function = Callable[[float, Floats], ArrayLike]
 Derivative = Callable[[float, Floats, Floats], ArrayLike]
 
-# Fourth-order first differences at the five points of a stencil, in units of 1/(12 dt): row k is for the k-th point.
-_STENCILS = np.array(
-    [
-        [-25, 48, -36, 16, -3],
-        [-3, -10, 18, -6, 1],
-        [1, -8, 0, 8, -1],
-        [-1, 6, -18, 10, 3],
-        [3, -16, 36, -48, 25],
-    ],
-    dtype=float,
-)
+# First differences of an order at the order + 1 points of a stencil: row k is for the k-th point.
+_STENCILS = {
+    2: np.array([[-3, 4, -1], [-1, 0, 1], [1, -4, 3]]),
+    4: np.array(
+        [
+            [-25, 48, -36, 16, -3],
+            [-3, -10, 18, -6, 1],
+            [1, -8, 0, 8, -1],
+            [-1, 6, -18, 10, 3],
+            [3, -16, 36, -48, 25],
+        ]
+    ),
+}
+_UNITS = {2: 2, 4: 12}  # of 1/dt, in which they are
 
 
-def derivative(y: Floats, dt: float) -> Floats:
-    """dy/dt (trajectories, times, variables) by differences of fourth order, one-sided at the ends."""
-    times = y.shape[1]
-    if times < 5:
-        raise UsageError(f"trajectories of {times} times are too short for differences of fourth order, which need 5")
+def check_order(order: int) -> None:
+    if order not in _STENCILS or isinstance(order, bool):
+        raise UsageError(f"order is {order!r}, expected 2 or 4")
+
+
+def _central(y: Floats, dt: float, order: int, step: int = 1) -> Floats:
+    """dy/dt by differences of times `step` apart, where there are order / 2 of them on either side."""
+    last = y.shape[1] - order * step
+    weights = _STENCILS[order][order // 2]
+    total = np.zeros_like(y[:, :last])
+    for k in np.flatnonzero(weights):
+        total += weights[k] * y[:, k * step : last + k * step]
+    return total / (_UNITS[order] * step * dt)
+
+
+def derivative(y: Floats, dt: float, order: int = 4) -> Floats:
+    """dy/dt (trajectories, times, variables) by differences, one-sided at the ends."""
+    times, points, reach = y.shape[1], order + 1, order // 2
+    if times < points:
+        raise UsageError(f"trajectories of {times} times are too short for differences of order {order}, which need {points}")
     rate = np.empty_like(y)
-    rate[:, 2:-2] = y[:, :-4] - 8 * y[:, 1:-3] + 8 * y[:, 3:-1] - y[:, 4:]
-    for k in (0, 1):
-        rate[:, k] = np.einsum("s,nsv->nv", _STENCILS[k], y[:, :5])
-        rate[:, -1 - k] = np.einsum("s,nsv->nv", _STENCILS[4 - k], y[:, -5:])
-    return rate / (12 * dt)
+    rate[:, reach:-reach] = _central(y, dt, order)
+    for k in range(reach):
+        rate[:, k] = np.einsum("s,nsv->nv", _STENCILS[order][k], y[:, :points]) / (_UNITS[order] * dt)
+        rate[:, -1 - k] = np.einsum("s,nsv->nv", _STENCILS[order][order - k], y[:, -points:]) / (_UNITS[order] * dt)
+    return rate
 
 
 @dataclass(frozen=True)
@@ -60,15 +78,34 @@ def evaluate(rhs: Function, y: Floats) -> Floats:
     return rate.reshape(y.shape)
 
 
-def check_autonomous(rhs: Function, y: Floats, dt: float) -> None:
-    """Trials start at any time of a trajectory, so the right-hand side must not depend on it."""
+def depends_on_time(rhs: Function, y: Floats, dt: float) -> bool:
+    """Whether it gives something else at another time of the data."""
     states = np.ascontiguousarray(y[:, 0])
-    first, later = (numbers("what rhs gave", rhs(time, states.copy())) for time in (0.0, 17.3 * dt + 1.7))
+    later_times = dt * np.array([0.37, 0.61]) * (y.shape[1] - 1)  # two: a period may be half of the data's length
+    first, *later = (numbers("what rhs gave", rhs(float(time), states.copy())) for time in (0.0, *later_times))
     if first.shape == states.shape and not np.all(np.isfinite(first)):
         row = int(np.argwhere(~np.isfinite(first).all(axis=1))[0, 0])
         raise UsageError(f"rhs gave {first[row]}, not finite, at the state {states[row]}")
-    if first.shape == later.shape and not np.array_equal(first, later, equal_nan=True):
-        raise UsageError("rhs(t, y) depends on t: make what drives it a resolved variable, and the right-hand side a function of y alone")
+    return any(first.shape == at.shape and not np.array_equal(first, at, equal_nan=True) for at in later)
+
+
+def with_clock(rhs: Function) -> Function:
+    """The same of states whose last variable is the time: a function of the state alone."""
+
+    def clocked(t: float, y: Floats) -> Floats:
+        rate = np.ones_like(y)
+        # One call for each time: rows that started together are together.
+        times, rows = np.unique(y[:, -1], return_inverse=True)
+        for k, time in enumerate(times):
+            now = rows == k
+            states = np.ascontiguousarray(y[now, :-1])
+            values = numbers("what rhs gave", rhs(float(time), states.copy()))
+            if values.shape != states.shape:
+                raise UsageError(f"rhs gave the shape {values.shape}, expected that of y, {states.shape}")
+            rate[now, :-1] = values
+        return rate
+
+    return clocked
 
 
 def check_derivative(key: str, derivative: Derivative, rhs: Function, y: Floats) -> None:
@@ -90,21 +127,18 @@ def check_derivative(key: str, derivative: Derivative, rhs: Function, y: Floats)
         raise UsageError(f"{key} is not the derivative of rhs: {left[0]:.6g} where differences give {right[0]:.6g}")
 
 
-def difference_closure(y: Floats, dt: float, rhs: Function, targets: Sequence[int]) -> Computed:
+def difference_closure(y: Floats, dt: float, rhs: Function, targets: Sequence[int], order: int = 4) -> Computed:
     """dy/dt - rhs(y) by differences, and the step means that make the reduced RK4 step land on the next state."""
     reduced = evaluate(rhs, y)
-    rate = derivative(y, dt)
+    rate = derivative(y, dt, order)
     whole = rate - reduced
     closure = whole[..., list(targets)]
     size = float(np.sqrt(np.mean(closure**2)))
-    # Differences of the double step are 16 times as wrong: a fifteenth of what they differ by is the error.
-    if y.shape[1] >= 9:
-        inner = y[:, 4:-4]
-        coarse = (y[:, :-8] - 8 * y[:, 2:-6] + 8 * y[:, 6:-2] - y[:, 8:]) / (24 * dt)
-        fine = rate[:, 4:-4]
-        error = float(np.sqrt(np.mean((coarse - fine)[..., list(targets)] ** 2))) / 15 if inner.size else np.nan
-    else:
-        error = float("nan")
+    # Differences of the double step are 2^order times as wrong: what they differ by, over that less one, is the error.
+    error = float("nan")
+    if y.shape[1] > 2 * order:
+        change = (_central(y, dt, order, 2) - rate[:, order:-order])[..., list(targets)]
+        error = float(np.sqrt(np.mean(change**2))) / (2**order - 1)
     total = float(np.sum(whole**2))
     rest = 1 - float(np.sum(closure**2)) / total if total > 0 else 0.0
     mean = step_means(y, dt, rhs, targets).mean

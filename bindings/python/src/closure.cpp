@@ -42,7 +42,8 @@ Closure::Closure(std::string file_bytes, const std::string& name, const std::opt
       model_(std::make_shared<const runtime::Model>(
           as_bytes(*bytes_), name, precision ? std::optional(precision_from(*precision)) : std::nullopt)) {}
 
-Closure::Closure(const Closure& other) : bytes_(other.bytes_), name_(other.name_), model_(other.model_) {
+Closure::Closure(const Closure& other)
+    : bytes_(other.bytes_), name_(other.name_), model_(other.model_), verdict_(other.verdict_) {
   const auto claimed = other.claim();
   batch_ = other.batch_;
   within_step_ = other.within_step_;
@@ -377,6 +378,8 @@ void bind_closure(py::module_& module) {
           },
           "Component j is added to equation closure_targets[j]; None where the file does not say.")
       .def_property_readonly("normalisation", &normalisation)
+      .def_property("verdict", &Closure::verdict, &Closure::set_verdict,
+                    "The verdict of the training, where mac.fit has just made the closure; else empty.")
       .def(
           "metadata", [](const Closure& c, const std::string& key) { return c.model().metadata(key); },
           py::arg("key"), "A metadata entry of the file, None where it has none.")

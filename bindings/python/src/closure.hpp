@@ -5,6 +5,8 @@
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <string>
+#include <vector>
 
 #include "module.hpp"
 
@@ -26,6 +28,9 @@ class Closure {
   std::string name() const { return name_; }
   std::string precision() const;
   py::bytes file_bytes() const { return py::bytes(*bytes_); }
+  /// What the training that made it ended with; empty where it was opened from a file, which does not keep it.
+  const std::vector<std::string>& verdict() const { return verdict_; }
+  void set_verdict(std::vector<std::string> sentences) { verdict_ = std::move(sentences); }
 
   std::size_t columns() const { return state_ ? state_->columns() : 0; }
   std::uint64_t steps() const { return state_ ? state_->steps() : 0; }
@@ -78,6 +83,7 @@ class Closure {
   void make_state(std::size_t columns);
 
   std::optional<runtime::Limits> limits_;
+  std::vector<std::string> verdict_;
   std::optional<runtime::State> state_;
   std::uint64_t generation_ = 0;
   bool within_step_ = false;

@@ -156,11 +156,12 @@ class Import {
           "closure: there are {} components for {} equations: say with --targets which equations have one",
           given, system.closure_size());
     for (const ImportSplit& split : splits_)
-      if (!recordings_.has_closure() && split.times < Tendency::fewest_times)
+      if (const std::size_t fewest = Tendency::fewest_times(plan_.order);
+          !recordings_.has_closure() && split.times < fewest)
         throw UsageError(
-            "trajectories of {} times are too short for differences of fourth order, which need {}: give the "
+            "trajectories of {} times are too short for differences of {} order, which need {}: give the "
             "closure with --closure",
-            split.times, Tendency::fewest_times);
+            split.times, order_words(), fewest);
   }
 
   void write(const Experiment& experiment) {
@@ -170,7 +171,7 @@ class Import {
     write_provenance(file, "data", experiment);
     std::size_t total = 0;
     for (const ImportSplit& split : splits_) total += split.pieces.size() * split.times;
-    Tendency tendency(system, survey_.dt);
+    Tendency tendency(system, survey_.dt, plan_.order);
     {
       Progress progress("writing", total, quiet_);
       for (const ImportSplit& split : splits_) write_split(file, experiment, split, tendency, progress);
@@ -212,6 +213,7 @@ class Import {
     const std::size_t d = system.resolved_size(), c = system.closure_size(), width = recordings_.width();
     const std::size_t block =
         std::max<std::size_t>(1, numbers_of_a_block / width / rows_of_a_chunk) * rows_of_a_chunk;
+    const std::size_t halo = tendency.halo();  // means of given closures look two rows further at most
     const SegmentReader reader(recordings_, survey_);
     std::vector<char> filled;
     for (std::size_t p = 0; p < n; ++p) {
@@ -225,8 +227,7 @@ class Import {
       for (std::size_t first = 0; first < times; first += block) {
         throw_if_interrupted();
         const std::size_t count = std::min(block, times - first);
-        const std::size_t from = first - std::min(first, Tendency::halo),
-                          to = std::min(times, first + count + Tendency::halo);
+        const std::size_t from = first - std::min(first, halo), to = std::min(times, first + count + halo);
         std::vector<double> rows((to - from) * width), states((to - from) * d), values(count * c),
             means(count * c);
         reader.read(survey_.segments[piece.segment], piece.first + from, to - from, rows.data(), &filled);
@@ -276,7 +277,7 @@ class Import {
   /// NaN where a filled row takes part: a closure that nobody knows.
   void mask(const std::vector<char>& filled, std::size_t from, std::size_t to, std::size_t first,
             std::size_t count, std::size_t c, std::vector<double>& values, std::vector<double>& means) {
-    const std::size_t reach = recordings_.has_closure() ? 0 : 2;
+    const std::size_t reach = recordings_.has_closure() ? 0 : plan_.order / 2;
     for (std::size_t i = 0; i < count; ++i) {
       const std::size_t t = first + i, left = std::max(from, t - std::min(t, reach)),
                         right = std::min(to - 1, t + reach);
@@ -291,10 +292,12 @@ class Import {
     }
   }
 
+  const char* order_words() const { return plan_.order == 2 ? "second" : "fourth"; }
+
   void describe_closure(const Tendency& tendency) {
     std::string note = plan_.system.empty() ? "closure: the whole of dy/dt, for there are no equations"
                                             : "closure: dy/dt less the reduced equations";
-    note += ", by differences of fourth order";
+    note += fmt::format(", by differences of {} order", order_words());
     if (std::isfinite(tendency.error()))
       note += fmt::format(", with an error of about {:.2g} %", 100 * tendency.error());
     survey_.notes.push_back(note);
@@ -335,6 +338,9 @@ void read_import_plan(const ConfigTable& table, ImportPlan& plan) {
   plan.time_unit = table.string_or("time-unit", plan.time_unit);
   plan.group = table.string_or("group", plan.group);
   plan.system = table.string_or("system", plan.system);
+  plan.order =
+      static_cast<std::size_t>(table.integer_or("order", static_cast<std::int64_t>(plan.order), 2, 4));
+  if (plan.order == 3) table.fail("order", "is 3, but differences are of order 2 or 4");
   plan.dt = table.number_or("dt", plan.dt, positive);
   if (table.has("missing")) plan.missing = table.numbers("missing");
   plan.resample = table.number_or("resample", plan.resample, positive);

@@ -7,12 +7,10 @@ namespace mac {
 
 namespace {
 
-// First differences of fourth order at the five points of a stencil, in units of 1/(12 dt): row k is for point k.
-constexpr double stencils[5][5] = {{-25, 48, -36, 16, -3},
-                                   {-3, -10, 18, -6, 1},
-                                   {1, -8, 0, 8, -1},
-                                   {-1, 6, -18, 10, 3},
-                                   {3, -16, 36, -48, 25}};
+// First differences: row k is for point k of a stencil of order + 1 points; the one in the middle is central.
+constexpr double second[] = {-3, 4, -1, -1, 0, 1, 1, -4, 3};  // in units of 1/(2 dt)
+constexpr double fourth[] = {-25, 48, -36, 16, -3,  -3, -10, 18, -6,  1,  1,   -8, 0,
+                             8,   -1, -1,  6,  -18, 10, 3,   3,  -16, 36, -48, 25};  // of 1/(12 dt)
 constexpr int most_iterations = 50;
 
 }  // namespace
@@ -22,14 +20,20 @@ void Tendency::compute(const double* states, std::size_t states_first, std::size
   const std::size_t d = system_->resolved_size(), c = system_->closure_size();
   const auto targets = system_->closure_targets();
   const auto state = [&](std::size_t t) { return states + (t - states_first) * d; };
+  const std::size_t points = order_ + 1, reach = order_ / 2;
+  const double* const stencils = order_ == 2 ? second : fourth;
+  const double* const central = stencils + reach * points;
+  const double unit = (order_ == 2 ? 2 : 12) * dt_;
+  // Of the double step they are 2^order times as wrong: their difference over that less one is the error.
+  const double share = std::pow(2, order_) - 1;
   std::vector<double> rate(d), reduced(d);
   for (std::size_t i = 0; i < count; ++i) {
-    const std::size_t t = first + i, left = std::min(t < 2 ? 0 : t - 2, times - fewest_times);
-    const double* const stencil = stencils[t - left];
+    const std::size_t t = first + i, left = std::min(t < reach ? 0 : t - reach, times - points);
+    const double* const stencil = stencils + (t - left) * points;
     for (std::size_t v = 0; v < d; ++v) {
       double sum = 0;
-      for (std::size_t k = 0; k < 5; ++k) sum += stencil[k] * state(left + k)[v];
-      rate[v] = sum / (12 * dt_);
+      for (std::size_t k = 0; k < points; ++k) sum += stencil[k] * state(left + k)[v];
+      rate[v] = sum / unit;
     }
     system_->reduced_rhs(state(t), reduced.data());
     for (std::size_t v = 0; v < d; ++v) all_squares_ += (rate[v] - reduced[v]) * (rate[v] - reduced[v]);
@@ -37,11 +41,11 @@ void Tendency::compute(const double* states, std::size_t states_first, std::size
       const std::size_t v = targets[j];
       const double value = closure[i * c + j] = rate[v] - reduced[v];
       closure_squares_ += value * value, ++closure_count_;
-      // Differences of the double step are 16 times as wrong: a fifteenth of what they differ by is the error.
-      if (t >= halo && t + halo < times) {
-        const double coarse =
-            (state(t - 4)[v] - 8 * state(t - 2)[v] + 8 * state(t + 2)[v] - state(t + 4)[v]) / (24 * dt_);
-        error_squares_ += (coarse - rate[v]) * (coarse - rate[v]) / 225, ++error_count_;
+      if (t >= halo() && t + halo() < times) {
+        double coarse = 0;
+        for (std::size_t k = 0; k < points; ++k) coarse += central[k] * state(t - order_ + 2 * k)[v];
+        const double error = (coarse / (2 * unit) - rate[v]) / share;
+        error_squares_ += error * error, ++error_count_;
       }
     }
     if (t + 1 < times) step_mean(state(t), state(t + 1), mean + i * c);

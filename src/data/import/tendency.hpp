@@ -1,5 +1,5 @@
-// The closure of recorded states: what the reduced right-hand side leaves out of dy/dt, by differences of fourth
-// order, one-sided at the ends; and the mean over each step with which the reduced RK4 step lands on the next state.
+// The closure of recorded states: what the reduced right-hand side leaves out of dy/dt, by differences of second
+// or fourth order, one-sided at the ends; and the mean over each step with which the reduced RK4 step lands on the next state.
 #pragma once
 
 #include <mac/system.hpp>
@@ -9,10 +9,11 @@ namespace mac {
 
 class Tendency {
  public:
-  static constexpr std::size_t fewest_times = 5;
-  static constexpr std::size_t halo = 4;  // states that are needed beside those asked for
-
-  Tendency(const System& system, double dt) : system_(&system), dt_(dt) {}
+  /// `order` of the differences: 2 or 4.
+  Tendency(const System& system, double dt, std::size_t order) : system_(&system), dt_(dt), order_(order) {}
+  static constexpr std::size_t fewest_times(std::size_t order) { return order + 1; }
+  /// States that are needed beside those asked for, for the estimate of the error.
+  std::size_t halo() const { return order_; }
   /// What is computed next has these equations.
   void use(const System& system) { system_ = &system; }
 
@@ -32,6 +33,7 @@ class Tendency {
 
   const System* system_;
   double dt_;
+  std::size_t order_;
   double closure_squares_ = 0, all_squares_ = 0, error_squares_ = 0;
   std::size_t closure_count_ = 0, error_count_ = 0;
 };

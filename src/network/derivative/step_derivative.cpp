@@ -29,7 +29,7 @@ void StepDerivative::evaluate(std::size_t first, Point at, Tile<double> v) const
 
 namespace {
 
-Tile<const double> constant(Tile<double> v) { return {v.first, v.stride, v.columns}; }
+Tile<const double> read_only(Tile<double> v) { return {v.first, v.stride, v.columns}; }
 
 }  // namespace
 
@@ -43,7 +43,7 @@ void StepDerivative::tangent(std::size_t columns, Point at, const double* dx, do
       std::copy_n(dx + (first + s) * x_.size, x_.size, d.column(s) + x_.at);
       std::copy_n(dmemory + (first + s) * state_size_, state_size_, d.column(s) + state_.at);
     }
-    program_.tangent(constant(v), d);
+    program_.tangent(read_only(v), d);
     for (std::size_t s = 0; s < count; ++s) {
       std::copy_n(d.column(s) + y_.at, y_.size, dy + (first + s) * y_.size);
       double* to = dmemory + (first + s) * state_size_;
@@ -66,7 +66,7 @@ void StepDerivative::adjoint(std::size_t columns, Point at, const double* gy, do
            next_)  // a block's next state may be one of the values that others are made of
         for (std::size_t i = 0; i < block.size; ++i) g.column(s)[block.at + i] += *from++;
     }
-    program_.adjoint(constant(v), g);
+    program_.adjoint(read_only(v), g);
     for (std::size_t s = 0; s < count; ++s) {
       std::copy_n(g.column(s) + x_.at, x_.size, gx + (first + s) * x_.size);
       std::copy_n(g.column(s) + state_.at, state_size_, gmemory + (first + s) * state_size_);
