@@ -206,9 +206,10 @@ TEST_P(LongFaultyRuns, AreNeverTakenForWholeOnes) {
 }
 INSTANTIATE_TEST_SUITE_P(Calls, LongFaultyRuns, ::testing::ValuesIn(file_faults), fault_name);
 
-// HDF5 itself ends the program without memory in some places, by a signal or, with a sentence, by 255: loud, with nothing
-// under the output's name, and the next command tidies up. Memory may also fail when the output has its name already, for what
-// is printed about it: then it is whole, and a trained network is not thrown away for want of a sentence.
+// HDF5 itself ends the program without memory in some places, by a signal or, with a sentence, by 255, and CUDA's runtime
+// does before the program begins: loud, with what was there before under the output's name, and the next command tidies
+// up. Memory may also fail when the output has its name already, for what is printed about it: then it is whole, and a
+// trained network is not thrown away for want of a sentence.
 TEST_F(Faults, OfMemoryAreNeverSilent) {
   std::string cells;
   for (const Command& command : commands) {
@@ -238,7 +239,7 @@ TEST_F(Faults, OfMemoryAreNeverSilent) {
       (result->exit_code == 0 ? succeeded : failed) += 1;
     }
     EXPECT_GT(failed, 3 * ended) << command.name;
-    cells += fmt::format("  {} {}+{}, ended by HDF5 {}", command.name, failed, succeeded, ended);
+    cells += fmt::format("  {} {}+{}, ended by a library {}", command.name, failed, succeeded, ended);
   }
   print("malloc ENOMEM", cells);
 }
@@ -378,7 +379,7 @@ TEST_F(FaultsAround, ThePackageOfMemoryAreNeverSilent) {
     (result.exit_code == 0 ? succeeded : failed) += 1;
   }
   EXPECT_GT(failed, 3 * ended);
-  print("malloc ENOMEM", fmt::format("  Python {}+{}, ended by HDF5 {}", failed, succeeded, ended));
+  print("malloc ENOMEM", fmt::format("  Python {}+{}, ended by a library {}", failed, succeeded, ended));
 }
 
 TEST_F(FaultsAround, ThePackageOfWritingAreExceptions) {
