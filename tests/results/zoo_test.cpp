@@ -47,7 +47,9 @@ TEST(ZooExperiments, TestTheirModelsAsTheStudiesDoOnOtherData) {
                                     {"paper", "paper", paper},
                                     {"framed", "framed", framed},
                                     {"ensemble", "framed", framed},
-                                    {"ensemble", "", {"power_grid"}}};
+                                    {"ensemble", "", {"power_grid"}},
+                                    {"best", "best", {"power_grid"}},
+                                    {"best-ensemble", "best", {"power_grid"}}};
   for (const Recipe& recipe : recipes)
     for (const std::string& system : recipe.systems) {
       const std::string file = (fs::path(recipe.zoo) / (system + ".toml")).string();
