@@ -2,6 +2,7 @@
 // the same weights and inputs, taking turns in one run; the smallest of the rounds counts.
 #include <mac/mac.h>
 #include <torch/torch.h>
+#include <unistd.h>
 
 #include <chrono>
 #include <cstdio>
@@ -134,7 +135,9 @@ int main() try {
   model.shape = mac::paper_network("burgers", mac::LayerKind::mamba);
   model.parameters = mac::initial_parameters(model.shape, 1);
   model.normalisation = mac::Normalisation::identity(model.shape);
-  const std::string path = std::filesystem::temp_directory_path() / "libtorch_bench.safetensors";
+  const std::string path =  // of this process: ranks run side by side
+      std::filesystem::temp_directory_path() /
+      ("libtorch_bench" + std::to_string(::getpid()) + ".safetensors");
   mac::save_model(model, path);
   mac_model* opened = nullptr;
   if (mac_model_open(path.c_str(), MAC_FLOAT32, &opened, nullptr) != MAC_OK) return 1;

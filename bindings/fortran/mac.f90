@@ -6,8 +6,8 @@
 !   call state%create(model, columns)
 !   call state%step(y, closure)          ! y(inputs, columns) -> closure(outputs, columns), physical units
 !
-! Arrays are real(real32) or real(real64), of rank 2, or of rank 1 for a single column; array sections are taken
-! where they lie, without a copy. As with allocate, a failure sets `stat` (0: success) and `errmsg` where they are
+! Arrays are real(real32) or real(real64), of rank 2, of rank 1 for a single column, of rank 4 for fields
+! (nx, ny, nz, variable), or one for each variable; array sections are taken where they lie, without a copy. As with allocate, a failure sets `stat` (0: success) and `errmsg` where they are
 ! present, and stops the program with the message where stat is absent. Models and states free themselves when
 ! they go out of scope; assigning a state clones it. The functions behind are those of mac/mac.h. Types are here, what
 ! they do is in the included files.
@@ -33,6 +33,14 @@ module mac
     real(real64) :: input_excess = 0, closure_excess = 0, distance = 0
   end type mac_diagnostics
 
+  !> A variable of a host that has an array for each: all of it or a section, where it lies.
+  type, public :: mac_field
+    real(real64), pointer :: values(:, :, :) => null()
+  end type mac_field
+  type, public :: mac_field_float
+    real(real32), pointer :: values(:, :, :) => null()
+  end type mac_field_float
+
   type, public :: mac_model
     private
     type(c_ptr) :: handle = c_null_ptr
@@ -56,6 +64,8 @@ module mac
     procedure :: target => model_target
     procedure :: id => model_id
     procedure :: normalisation => model_normalisation
+    procedure :: has_training_range => model_has_training_range
+    procedure :: training_range => model_training_range
     procedure, private :: model_assign
     generic :: assignment(=) => model_assign
     final :: model_finalise
@@ -82,9 +92,9 @@ module mac
     procedure :: columns => state_columns
     procedure :: steps => state_steps
     procedure, private :: step_double, step_float, step_column_double, step_column_float
-    procedure, private :: step_field_double, step_field_float
+    procedure, private :: step_field_double, step_field_float, step_fields_double, step_fields_float
     generic :: step => step_double, step_float, step_column_double, step_column_float, step_field_double, &
-      step_field_float
+      step_field_float, step_fields_double, step_fields_float
     procedure, private :: set_active_list, set_active_mask
     generic :: set_active => set_active_list, set_active_mask
     procedure :: active => state_active
@@ -92,8 +102,10 @@ module mac
     procedure :: clear_limits => state_clear_limits
     procedure :: set_fallback => state_set_fallback
     procedure :: diagnostics => state_diagnostics
-    procedure, private :: closure_at_columns, closure_at_column
-    generic :: closure_at => closure_at_columns, closure_at_column
+    procedure, private :: closure_at_double, closure_at_float, closure_at_column_double, closure_at_column_float
+    procedure, private :: closure_at_field_double, closure_at_field_float, closure_at_fields_double, closure_at_fields_float
+    generic :: closure_at => closure_at_double, closure_at_float, closure_at_column_double, closure_at_column_float, &
+      closure_at_field_double, closure_at_field_float, closure_at_fields_double, closure_at_fields_float
     procedure :: memory_size => state_memory_size
     procedure :: get_memory => state_get_memory
     procedure :: set_memory => state_set_memory
@@ -133,8 +145,14 @@ module mac
     procedure :: free => coupler_free
     procedure :: host_steps => coupler_host_steps
     procedure :: closure_steps => coupler_closure_steps
-    procedure :: begin => coupler_begin
-    procedure :: closure => coupler_closure
+    procedure, private :: begin_double, begin_float, begin_field_double, begin_field_float, begin_fields_double, &
+      begin_fields_float
+    generic :: begin => begin_double, begin_float, begin_field_double, begin_field_float, begin_fields_double, &
+      begin_fields_float
+    procedure, private :: closure_double, closure_float, closure_field_double, closure_field_float, &
+      closure_fields_double, closure_fields_float
+    generic :: closure => closure_double, closure_float, closure_field_double, closure_field_float, &
+      closure_fields_double, closure_fields_float
     procedure :: save => coupler_save
     procedure :: restore => coupler_restore
     procedure, private :: coupler_assign
@@ -146,6 +164,10 @@ module mac
     procedure :: stride_double, stride_float
   end interface stride
 
+  interface locate
+    procedure :: locate_double, locate_float
+  end interface locate
+
 contains
 
   function mac_version() result(text)
@@ -156,6 +178,7 @@ contains
   include "mac_models.inc"
   include "mac_states.inc"
   include "mac_steps.inc"
+  include "mac_fields.inc"
   include "mac_hosts.inc"
   include "mac_derivatives.inc"
   include "mac_helpers.inc"

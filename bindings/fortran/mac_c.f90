@@ -280,6 +280,40 @@ module mac_c
       type(c_error), intent(inout) :: error
       integer(c_int) :: status
     end function
+    function c_closure_at_float(state, hold, fraction, closure, closure_component, closure_column, error) &
+        bind(c, name="mac_closure_at_strided_float") result(status)
+      import :: c_ptr, c_int, c_double, c_ptrdiff_t, c_error
+      type(c_ptr), value :: state, closure
+      integer(c_int), value :: hold
+      real(c_double), value :: fraction
+      integer(c_ptrdiff_t), value :: closure_component, closure_column
+      type(c_error), intent(inout) :: error
+      integer(c_int) :: status
+    end function
+    function c_closure_at_fields(state, hold, fraction, extents, closure, closure_strides, error) &
+        bind(c, name="mac_closure_at_fields") result(status)
+      import :: c_ptr, c_int, c_double, c_size_t, c_ptrdiff_t, c_error
+      type(c_ptr), value :: state
+      integer(c_int), value :: hold
+      real(c_double), value :: fraction
+      integer(c_size_t), intent(in) :: extents(3)
+      type(c_ptr), intent(in) :: closure(*)
+      integer(c_ptrdiff_t), intent(in) :: closure_strides(3)
+      type(c_error), intent(inout) :: error
+      integer(c_int) :: status
+    end function
+    function c_closure_at_fields_float(state, hold, fraction, extents, closure, closure_strides, error) &
+        bind(c, name="mac_closure_at_fields_float") result(status)
+      import :: c_ptr, c_int, c_double, c_size_t, c_ptrdiff_t, c_error
+      type(c_ptr), value :: state
+      integer(c_int), value :: hold
+      real(c_double), value :: fraction
+      integer(c_size_t), intent(in) :: extents(3)
+      type(c_ptr), intent(in) :: closure(*)
+      integer(c_ptrdiff_t), intent(in) :: closure_strides(3)
+      type(c_error), intent(inout) :: error
+      integer(c_int) :: status
+    end function
     pure function c_state_memory_size(state) bind(c, name="mac_state_memory_size") result(count)
       import :: c_ptr, c_size_t
       type(c_ptr), value :: state
@@ -407,6 +441,19 @@ module mac_c
       type(c_error), intent(inout) :: error
       integer(c_int) :: status
     end function
+    pure function c_model_has_training_range(model) bind(c, name="mac_model_has_training_range") result(has)
+      import :: c_ptr, c_int
+      type(c_ptr), value :: model
+      integer(c_int) :: has
+    end function
+    function c_model_training_range(model, input_low, input_high, output_low, output_high, error) &
+        bind(c, name="mac_model_training_range") result(status)
+      import :: c_ptr, c_int, c_double, c_error
+      type(c_ptr), value :: model
+      real(c_double), intent(inout) :: input_low(*), input_high(*), output_low(*), output_high(*)
+      type(c_error), intent(inout) :: error
+      integer(c_int) :: status
+    end function
     function c_state_set_limits(state, limits, error) bind(c, name="mac_state_set_limits") result(status)
       import :: c_ptr, c_int, c_error
       type(c_ptr), value :: state, limits
@@ -452,18 +499,79 @@ module mac_c
       type(c_ptr), value :: coupler
       integer(c_size_t) :: count
     end function
-    function c_coupler_begin(coupler, y, error) bind(c, name="mac_coupler_begin") result(status)
-      import :: c_ptr, c_int, c_double, c_error
-      type(c_ptr), value :: coupler
-      real(c_double), intent(in) :: y(*)
+    function c_coupler_begin(coupler, y, y_component, y_column, error) &
+        bind(c, name="mac_coupler_begin_strided") result(status)
+      import :: c_ptr, c_int, c_ptrdiff_t, c_error
+      type(c_ptr), value :: coupler, y
+      integer(c_ptrdiff_t), value :: y_component, y_column
       type(c_error), intent(inout) :: error
       integer(c_int) :: status
     end function
-    function c_coupler_closure(coupler, fraction, closure, error) bind(c, name="mac_coupler_closure") result(status)
-      import :: c_ptr, c_int, c_double, c_error
+    function c_coupler_begin_float(coupler, y, y_component, y_column, error) &
+        bind(c, name="mac_coupler_begin_strided_float") result(status)
+      import :: c_ptr, c_int, c_ptrdiff_t, c_error
+      type(c_ptr), value :: coupler, y
+      integer(c_ptrdiff_t), value :: y_component, y_column
+      type(c_error), intent(inout) :: error
+      integer(c_int) :: status
+    end function
+    function c_coupler_begin_fields(coupler, extents, y, y_strides, error) &
+        bind(c, name="mac_coupler_begin_fields") result(status)
+      import :: c_ptr, c_int, c_size_t, c_ptrdiff_t, c_error
+      type(c_ptr), value :: coupler
+      integer(c_size_t), intent(in) :: extents(3)
+      type(c_ptr), intent(in) :: y(*)
+      integer(c_ptrdiff_t), intent(in) :: y_strides(3)
+      type(c_error), intent(inout) :: error
+      integer(c_int) :: status
+    end function
+    function c_coupler_begin_fields_float(coupler, extents, y, y_strides, error) &
+        bind(c, name="mac_coupler_begin_fields_float") result(status)
+      import :: c_ptr, c_int, c_size_t, c_ptrdiff_t, c_error
+      type(c_ptr), value :: coupler
+      integer(c_size_t), intent(in) :: extents(3)
+      type(c_ptr), intent(in) :: y(*)
+      integer(c_ptrdiff_t), intent(in) :: y_strides(3)
+      type(c_error), intent(inout) :: error
+      integer(c_int) :: status
+    end function
+    function c_coupler_closure(coupler, fraction, closure, closure_component, closure_column, error) &
+        bind(c, name="mac_coupler_closure_strided") result(status)
+      import :: c_ptr, c_int, c_double, c_ptrdiff_t, c_error
+      type(c_ptr), value :: coupler, closure
+      real(c_double), value :: fraction
+      integer(c_ptrdiff_t), value :: closure_component, closure_column
+      type(c_error), intent(inout) :: error
+      integer(c_int) :: status
+    end function
+    function c_coupler_closure_float(coupler, fraction, closure, closure_component, closure_column, error) &
+        bind(c, name="mac_coupler_closure_strided_float") result(status)
+      import :: c_ptr, c_int, c_double, c_ptrdiff_t, c_error
+      type(c_ptr), value :: coupler, closure
+      real(c_double), value :: fraction
+      integer(c_ptrdiff_t), value :: closure_component, closure_column
+      type(c_error), intent(inout) :: error
+      integer(c_int) :: status
+    end function
+    function c_coupler_closure_fields(coupler, fraction, extents, closure, closure_strides, error) &
+        bind(c, name="mac_coupler_closure_fields") result(status)
+      import :: c_ptr, c_int, c_double, c_size_t, c_ptrdiff_t, c_error
       type(c_ptr), value :: coupler
       real(c_double), value :: fraction
-      real(c_double), intent(inout) :: closure(*)
+      integer(c_size_t), intent(in) :: extents(3)
+      type(c_ptr), intent(in) :: closure(*)
+      integer(c_ptrdiff_t), intent(in) :: closure_strides(3)
+      type(c_error), intent(inout) :: error
+      integer(c_int) :: status
+    end function
+    function c_coupler_closure_fields_float(coupler, fraction, extents, closure, closure_strides, error) &
+        bind(c, name="mac_coupler_closure_fields_float") result(status)
+      import :: c_ptr, c_int, c_double, c_size_t, c_ptrdiff_t, c_error
+      type(c_ptr), value :: coupler
+      real(c_double), value :: fraction
+      integer(c_size_t), intent(in) :: extents(3)
+      type(c_ptr), intent(in) :: closure(*)
+      integer(c_ptrdiff_t), intent(in) :: closure_strides(3)
       type(c_error), intent(inout) :: error
       integer(c_int) :: status
     end function

@@ -173,7 +173,7 @@ contains
     self%handle = c_null_ptr
   end subroutine device_free
 
-  subroutine device_finalise(self)
+  impure elemental subroutine device_finalise(self)
     type(mac_device_state), intent(inout) :: self
     call self%free()
   end subroutine device_finalise

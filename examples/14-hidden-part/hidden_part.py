@@ -55,7 +55,7 @@ with np.errstate(all="ignore"):  # without a closure some blow up
 window = problem.window
 metrics = mac.report(
     folder / "report.html", {"closure": run, "none": none}, truth, dt=problem.dt, names=problem.names,
-    intervals=[(0, window), (window, 5 * window)],
+    intervals=[(0, window), (0, 5 * window)],
 )  # fmt: skip
 verdict = metrics["verdict"]["models"]["closure"]
 print("\n".join(["", verdict["sentence"], *verdict["warnings"], f"{folder / 'report.html'}"]))

@@ -40,8 +40,45 @@ class Coupler {
   /// The closure, (columns, outputs), at a fraction of that host step, 0 its start and 1 its end.
   void closure(double fraction, std::span<double> closure) const {
     detail::expect_size("closure", closure.size(), state_.columns() * state_.outputs());
-    detail::call(mac_coupler_closure, static_cast<const mac_coupler*>(handle_.get()), fraction,
-                 closure.data());
+    detail::call(mac_coupler_closure, handle_.get(), fraction, closure.data());
+  }
+
+  // The same where the host's numbers lie: strides as those of State::step, fields as those of State::step_fields.
+  void begin(const double* y, Stride stride) {
+    detail::call(mac_coupler_begin_strided, handle_.get(), y, stride.component, stride.column);
+  }
+  void begin(const float* y, Stride stride) {
+    detail::call(mac_coupler_begin_strided_float, handle_.get(), y, stride.component, stride.column);
+  }
+  void begin_fields(const std::array<std::size_t, 3>& extents, std::span<const double* const> y,
+                    const std::array<std::ptrdiff_t, 3>& strides) {
+    detail::expect_size("the list of fields y", y.size(), state_.inputs());
+    detail::call(mac_coupler_begin_fields, handle_.get(), extents.data(), y.data(), strides.data());
+  }
+  void begin_fields(const std::array<std::size_t, 3>& extents, std::span<const float* const> y,
+                    const std::array<std::ptrdiff_t, 3>& strides) {
+    detail::expect_size("the list of fields y", y.size(), state_.inputs());
+    detail::call(mac_coupler_begin_fields_float, handle_.get(), extents.data(), y.data(), strides.data());
+  }
+  void closure(double fraction, double* closure, Stride stride) const {
+    detail::call(mac_coupler_closure_strided, handle_.get(), fraction, closure, stride.component,
+                 stride.column);
+  }
+  void closure(double fraction, float* closure, Stride stride) const {
+    detail::call(mac_coupler_closure_strided_float, handle_.get(), fraction, closure, stride.component,
+                 stride.column);
+  }
+  void closure_fields(double fraction, const std::array<std::size_t, 3>& extents,
+                      std::span<double* const> closure, const std::array<std::ptrdiff_t, 3>& strides) const {
+    detail::expect_size("the list of fields closure", closure.size(), state_.outputs());
+    detail::call(mac_coupler_closure_fields, handle_.get(), fraction, extents.data(), closure.data(),
+                 strides.data());
+  }
+  void closure_fields(double fraction, const std::array<std::size_t, 3>& extents,
+                      std::span<float* const> closure, const std::array<std::ptrdiff_t, 3>& strides) const {
+    detail::expect_size("the list of fields closure", closure.size(), state_.outputs());
+    detail::call(mac_coupler_closure_fields_float, handle_.get(), fraction, extents.data(), closure.data(),
+                 strides.data());
   }
 
   /// Coupler and memory as bytes for a restart file: the saved state, then mac_coupler_numbers doubles.

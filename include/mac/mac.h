@@ -185,6 +185,9 @@ MAC_API mac_status mac_closure_at(const mac_state* state, mac_hold hold, double 
 MAC_API mac_status mac_closure_at_strided(const mac_state* state, mac_hold hold, double fraction,
                                           double* closure, ptrdiff_t closure_component,
                                           ptrdiff_t closure_column, mac_error* error);
+MAC_API mac_status mac_closure_at_strided_float(const mac_state* state, mac_hold hold, double fraction,
+                                                float* closure, ptrdiff_t closure_component,
+                                                ptrdiff_t closure_column, mac_error* error);
 
 /* ---- Columns that rest ----
  *
@@ -213,6 +216,12 @@ MAC_API mac_status mac_step_fields(mac_state* state, const size_t extents[3], co
 MAC_API mac_status mac_step_fields_float(mac_state* state, const size_t extents[3], const float* const* y,
                                          const ptrdiff_t y_strides[3], float* const* closure,
                                          const ptrdiff_t closure_strides[3], mac_error* error);
+MAC_API mac_status mac_closure_at_fields(const mac_state* state, mac_hold hold, double fraction,
+                                         const size_t extents[3], double* const* closure,
+                                         const ptrdiff_t closure_strides[3], mac_error* error);
+MAC_API mac_status mac_closure_at_fields_float(const mac_state* state, mac_hold hold, double fraction,
+                                               const size_t extents[3], float* const* closure,
+                                               const ptrdiff_t closure_strides[3], mac_error* error);
 
 /* ---- Couplers: a host step that is not the closure step ----
  *
@@ -238,6 +247,30 @@ MAC_API mac_status mac_coupler_begin(mac_coupler* coupler, const double* y, mac_
 /* The closure, (columns, outputs), at a fraction of that host step, 0 its start and 1 its end. */
 MAC_API mac_status mac_coupler_closure(const mac_coupler* coupler, double fraction, double* closure,
                                        mac_error* error);
+/* The same where the host's numbers lie: strides as those of mac_step_strided, fields as those of mac_step_fields. */
+MAC_API mac_status mac_coupler_begin_strided(mac_coupler* coupler, const double* y, ptrdiff_t y_component,
+                                             ptrdiff_t y_column, mac_error* error);
+MAC_API mac_status mac_coupler_begin_strided_float(mac_coupler* coupler, const float* y,
+                                                   ptrdiff_t y_component, ptrdiff_t y_column,
+                                                   mac_error* error);
+MAC_API mac_status mac_coupler_begin_fields(mac_coupler* coupler, const size_t extents[3],
+                                            const double* const* y, const ptrdiff_t y_strides[3],
+                                            mac_error* error);
+MAC_API mac_status mac_coupler_begin_fields_float(mac_coupler* coupler, const size_t extents[3],
+                                                  const float* const* y, const ptrdiff_t y_strides[3],
+                                                  mac_error* error);
+MAC_API mac_status mac_coupler_closure_strided(const mac_coupler* coupler, double fraction, double* closure,
+                                               ptrdiff_t closure_component, ptrdiff_t closure_column,
+                                               mac_error* error);
+MAC_API mac_status mac_coupler_closure_strided_float(const mac_coupler* coupler, double fraction,
+                                                     float* closure, ptrdiff_t closure_component,
+                                                     ptrdiff_t closure_column, mac_error* error);
+MAC_API mac_status mac_coupler_closure_fields(const mac_coupler* coupler, double fraction,
+                                              const size_t extents[3], double* const* closure,
+                                              const ptrdiff_t closure_strides[3], mac_error* error);
+MAC_API mac_status mac_coupler_closure_fields_float(const mac_coupler* coupler, double fraction,
+                                                    const size_t extents[3], float* const* closure,
+                                                    const ptrdiff_t closure_strides[3], mac_error* error);
 /* What belongs in a restart file beside the saved state: so many numbers. */
 MAC_API size_t mac_coupler_numbers(const mac_coupler* coupler);
 MAC_API mac_status mac_coupler_save(const mac_coupler* coupler, double* numbers, mac_error* error);

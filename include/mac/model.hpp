@@ -72,7 +72,7 @@ struct Model {
   std::optional<double> closure_step;
   std::optional<HeldClosure> held;
   std::string recipe;
-  std::string program;                            // the version that wrote the file
+  std::string program;                            // version that trained it; empty: that saves it
   std::map<std::string, std::string> provenance;  // the experiment's text, the seed, ...
 
   /// Fourier modes that it sees in frames (src/coupling/fourier_frame.hpp); 0: it sees its inputs as they are.

@@ -37,6 +37,10 @@ MAC_PLUGIN_EXPORT int mac_plugin_version(void);
  *   warmup_steps = 0
  *   time_unit = "1"
  *   lattices = { u = { edges = "periodic" } }   # u1, u2, ... lie on a ring (docs/inputs.md); default: none
+ *   symmetries = ["reflection"]     # of R^ and C, by the names of docs/your-system.md; default: none
+ *   diagnostics = ["energy"]        # what mac_diagnostics gives; default: nothing
+ *   conserved = ["energy"]          # those of them that the exact flow keeps
+ * Equations that depend on time have it among the resolved variables: t with dt/dt = 1, or a phase.
  */
 MAC_PLUGIN_EXPORT const char* mac_plugin_system(void);
 
@@ -44,9 +48,19 @@ MAC_PLUGIN_EXPORT void mac_full_rhs(const double* p, const double* z, double* dz
 MAC_PLUGIN_EXPORT void mac_reduced_rhs(const double* p, const double* y, double* dydt);
 /* An initial state from `random` independent numbers, uniform in [0, 1). */
 MAC_PLUGIN_EXPORT void mac_sample(const double* p, const double* uniform, double* z);
-/* May be left out: gradient = (dR^/dy)^T adjoint. Without it, differences are taken. */
+
+/* Each of these may be left out. */
+
+/* gradient = (dR^/dy)^T adjoint. Without it, it comes from mac_reduced_jvp, or from differences. */
 MAC_PLUGIN_EXPORT void mac_reduced_vjp(const double* p, const double* y, const double* adjoint,
                                        double* gradient);
+/* tangent = (dR^/dy) direction */
+MAC_PLUGIN_EXPORT void mac_reduced_jvp(const double* p, const double* y, const double* direction,
+                                       double* tangent);
+/* Where R^ is stiff: the matrix L, row by row, of R^(y) = L y + N(y), which ETDRK4 takes exactly. */
+MAC_PLUGIN_EXPORT void mac_linear_part(const double* p, double* matrix);
+/* A number for each of `diagnostics`, of the full state: `mac diagnose` watches them. */
+MAC_PLUGIN_EXPORT void mac_diagnostics(const double* p, const double* z, double* values);
 
 #ifdef __cplusplus
 }

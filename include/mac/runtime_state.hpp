@@ -267,6 +267,28 @@ class State {
     detail::expect_size("closure", closure.size(), columns() * outputs_);
     detail::call(mac_closure_at, get(), static_cast<mac_hold>(hold), fraction, closure.data());
   }
+  void closure_at(Hold hold, double fraction, double* closure, Stride stride) const {
+    detail::call(mac_closure_at_strided, get(), static_cast<mac_hold>(hold), fraction, closure,
+                 stride.component, stride.column);
+  }
+  void closure_at(Hold hold, double fraction, float* closure, Stride stride) const {
+    detail::call(mac_closure_at_strided_float, get(), static_cast<mac_hold>(hold), fraction, closure,
+                 stride.component, stride.column);
+  }
+  void closure_at_fields(Hold hold, double fraction, const std::array<std::size_t, 3>& extents,
+                         std::span<double* const> closure,
+                         const std::array<std::ptrdiff_t, 3>& strides) const {
+    detail::expect_size("the list of fields closure", closure.size(), outputs_);
+    detail::call(mac_closure_at_fields, get(), static_cast<mac_hold>(hold), fraction, extents.data(),
+                 closure.data(), strides.data());
+  }
+  void closure_at_fields(Hold hold, double fraction, const std::array<std::size_t, 3>& extents,
+                         std::span<float* const> closure,
+                         const std::array<std::ptrdiff_t, 3>& strides) const {
+    detail::expect_size("the list of fields closure", closure.size(), outputs_);
+    detail::call(mac_closure_at_fields_float, get(), static_cast<mac_hold>(hold), fraction, extents.data(),
+                 closure.data(), strides.data());
+  }
 
   /// Becomes what `from`, a state of the same model and as many columns, is; does not allocate.
   void copy(const State& from) {

@@ -29,6 +29,7 @@ struct QuantityStatistics {
       kullback_leibler;  // sum p ln(p/q), p the truth; half a count in every bin of q, so that it is finite
   double above = 0,
          below = 0;  // shares beyond the truth's 99 % and below its 1 % quantile: .01 each if all is well
+  double far_above = 0, far_below = 0;  // the same of 99.9 % and .1 %; NaN: of a file that does not have them
   double low = 0, high = 0;
   std::vector<double> density, true_density;  // (statistics_bins), integrals 1
 };
@@ -51,7 +52,7 @@ struct Statistics {
   double from = 0;               // times before are left out
   std::size_t trajectories = 0;  // that count, over all files
   std::vector<QuantityStatistics> quantities;
-  std::optional<Distance> neighbours;                       // Hellinger, of pairs of neighbours on a ring
+  std::optional<Distance> neighbours;                       // Hellinger, of pairs of neighbours
   Spectrum autocorrelation;                                 // about the mean of each trajectory; at: lags
   std::optional<LyapunovExponent> lyapunov, true_lyapunov;  // where the rollout found them
   Spectrum power;  // of Hann windows that overlap by half; at: frequencies, cycles a unit of time

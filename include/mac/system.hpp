@@ -66,6 +66,7 @@ struct Symmetry {
                           // psi_1..psi_M
     fourier_reflection,   // theta_k -> -conj(theta_k):  phi -> -phi
     cyclic_shift,         // y_k -> y_{k+s}, s in 0..N-1
+    reflection,           // y -> -y
   };
   Kind kind;
 };
@@ -106,8 +107,7 @@ class System {
   virtual std::vector<Lattice> lattices() const { return {}; }
   virtual std::string_view time_unit() const { return "1"; }  // "s", or "1" for dimensionless equations
   /// Number of Fourier modes if the resolved variables are phi_1..phi_M psi_1..psi_M of a real field on
-  /// [0, 2 pi); 0 if there is no such field. Then ||u||^2 = 4 pi sum |theta_k|^2, and the full state is
-  /// theta_0..theta_{Nx/2}, real and imaginary parts interleaved.
+  /// [0, 2 pi); 0 if there is no such field. Then ||u||^2 = 4 pi sum |theta_k|^2.
   virtual std::size_t fourier_modes() const { return 0; }
 
   /// False where only the variables' names are known (system "recorded").

@@ -8,6 +8,7 @@
 
 #include "experiment/baseline_kinds.hpp"
 #include "io/settings.hpp"
+#include "systems/fourier.hpp"
 
 namespace mac {
 
@@ -34,9 +35,9 @@ class MemoryPlan final : public BaselinePlan {
 
   static std::shared_ptr<const BaselinePlan> read(const ConfigTable& table, const System& system,
                                                   const DataPlan& data) {
-    if (system.fourier_modes() == 0)
-      table.fail("kind",
-                 fmt::format("{} is for Fourier modes (burgers, kdv), not for {}", kind, system.name()));
+    if (!dynamic_cast<const FourierSystem*>(&system))
+      table.fail("kind", fmt::format("{} is for the program's own Fourier systems (burgers, kdv), not for {}",
+                                     kind, system.name()));
     if (system.warmup_steps() > 0)
       table.fail("kind",
                  fmt::format("{} needs trajectories that begin without unresolved modes; those of {} begin "

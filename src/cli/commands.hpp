@@ -60,6 +60,7 @@ void add_bench(CLI::App& program);
 void add_predict(CLI::App& program);
 void add_info(CLI::App& program);
 void add_ensemble(CLI::App& program);
+void add_range(CLI::App& program);
 void add_new_system(CLI::App& program);
 void add_export(CLI::App& program);
 void add_diagnose(CLI::App& program);

@@ -88,6 +88,7 @@ int run(int argc, char** argv) {
   add_bench(program);
   add_predict(program);
   add_ensemble(program);
+  add_range(program);
   add_export(program);
   add_info(program);
   add_verify(program);

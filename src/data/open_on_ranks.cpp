@@ -3,6 +3,7 @@
 #include <optional>
 
 #include "io/file_digest.hpp"
+#include "io/hdf5_probe.hpp"
 #include "parallel/ranks.hpp"
 
 namespace mac {
@@ -12,6 +13,7 @@ DataFile open_on_ranks(const std::string& path) {
   on_root([&] { data.emplace(DataFile::open(path)); });
   if (data) return std::move(*data);
   trust_file(path);
+  h5::trust_structure(path);
   return DataFile::open(path);
 }
 

@@ -16,6 +16,9 @@ namespace {
 
 constexpr std::size_t most_states = 64;
 constexpr std::size_t most_variables = 512;  // beyond, the eigenvalues would take longer than a user waits
+// Of so many variables a step of ETDRK4, which multiplies dense matrices, is reckoned as two of RK4; the network's part
+// of a closure step is the same with either.
+constexpr double variables_of_twice_the_price = 64;
 constexpr double margin = 0.8;  // of the stable step, where several are taken: other states are stiffer
 
 /// dR^/dy, a row a vector-Jacobian product.
@@ -46,6 +49,22 @@ Modes decaying_modes(const Eigen::MatrixXd& jacobian) {
     modes.step = std::min(modes.step, rk4_largest_stable_step(lambda));
   }
   return modes;
+}
+
+/// Steps that a closure step of dt takes, of a method that is stable up to `stable`.
+double steps_needed(double dt, double stable) { return dt <= stable ? 1 : std::ceil(dt / (margin * stable)); }
+
+/// Whether ETDRK4 is the better way over dt: by what it costs, or, in steps that are given, by what is stable.
+bool exponential_pays(const StepStability& stability, double dt, std::size_t substeps,
+                      std::size_t variables) {
+  if (!stability.etdrk4_step) return false;
+  if (substeps > 0)  // what is stiff need not lie in the linear part
+    return dt / static_cast<double>(substeps) > stability.rk4_step &&
+           *stability.etdrk4_step > stability.rk4_step;
+  const double rk4 = steps_needed(dt, stability.rk4_step),
+               exponential = steps_needed(dt, *stability.etdrk4_step);
+  const double price = 1 + static_cast<double>(variables) / variables_of_twice_the_price;
+  return rk4 > static_cast<double>(most_substeps) ? exponential < rk4 : price * exponential < rk4;
 }
 
 /// Fewer where there are many variables, whose eigenvalues take longer.
@@ -95,16 +114,14 @@ ReducedStep choose_step(const System& system, const RolloutPlan& plan, const Dat
   const auto stability = step_stability(system, data);
   if (!stability) return {dt, std::max<std::size_t>(1, plan.substeps), method_of(plan.integrator)};
 
-  const double pieces = static_cast<double>(std::max<std::size_t>(1, plan.substeps));
   const bool exponential =
       plan.integrator == "etdrk4" ||
-      (plan.integrator == "auto" && stability->etdrk4_step && dt / pieces > stability->rk4_step);
+      (plan.integrator == "auto" && exponential_pays(*stability, dt, plan.substeps, system.resolved_size()));
   const StepMethod method = exponential ? StepMethod::etdrk4 : StepMethod::rk4;
   if (plan.substeps > 0) return {dt, plan.substeps, method};
   const double stable =
       exponential ? stability->etdrk4_step.value_or(stability->rk4_step) : stability->rk4_step;
-  if (dt <= stable) return {dt, 1, method};
-  const double needed = std::ceil(dt / (margin * stable));
+  const double needed = steps_needed(dt, stable);
   if (!(needed <= static_cast<double>(most_substeps)))
     throw UsageError(
         "{}: the reduced equations of {} are too stiff for the closure step of {:g}: {} would need steps of "

@@ -8,6 +8,7 @@
 #include "data/growth_rate.hpp"
 #include "parallel/ranks_in_order.hpp"
 #include "parallel/thread_count.hpp"
+#include "systems/fourier.hpp"
 
 namespace mac {
 
@@ -198,7 +199,7 @@ std::vector<QuantityHistory> quantity_histories(const DiagnosePlan& plan, std::s
 }
 
 std::optional<SpectrumDecay> spectrum_decay(const DiagnosePlan& plan, std::size_t samples) {
-  if (plan.system->fourier_modes() == 0) return std::nullopt;
+  if (!dynamic_cast<const FourierSystem*>(plan.system.get())) return std::nullopt;
   samples = std::min(samples, steps_of(plan));
   const std::size_t modes = plan.system->full_size() / 2;  // theta_0..theta_{Nx/2}
   const auto seen = for_each_trajectory(plan, "spectrum", [&](std::size_t index, FullSolver& solver) {

@@ -118,6 +118,8 @@ Json to_json(const Statistics& statistics) {
                           {"kullback_leibler", to_json(q.kullback_leibler)},
                           {"above", number(q.above)},
                           {"below", number(q.below)},
+                          {"far_above", number(q.far_above)},
+                          {"far_below", number(q.far_below)},
                           {"low", number(q.low)},
                           {"high", number(q.high)},
                           {"density", std::move(density)},

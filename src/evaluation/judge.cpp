@@ -69,7 +69,7 @@ std::vector<Verdict> compare_trained(const std::string& model, const DataFile& d
   if (held.hold != Hold::stage && !data.split(options.splits.front()).masked())
     rollouts.push_back(rollout_in_memory(*make_exact(held), data, options));
   const std::vector<double>& time = rollouts.front().splits.front().time;
-  const double length = time.back() - time.front();
+  const double length = time.back() - time.front() - options.history;
   std::vector<Verdict> judged = verdicts(evaluate(std::move(rollouts)));
   for (Verdict& verdict : judged) {
     if (verdict.comparisons.empty()) continue;

@@ -140,6 +140,7 @@ Statistics read_statistics(const Node& node) {
   Statistics statistics;
   statistics.from = node.at("from").number(), statistics.trajectories = node.at("trajectories").count();
   for (const auto& [name, of] : node.at("quantities").members()) {
+    const auto rare = [&](const char* key) { return of.has(key) ? of.at(key).number() : std::nan(""); };
     QuantityStatistics q{.name = name,
                          .mean = of.at("mean").number(),
                          .std = of.at("std").number(),
@@ -150,6 +151,8 @@ Statistics read_statistics(const Node& node) {
                          .kullback_leibler = read_distance(of.at("kullback_leibler")),
                          .above = of.at("above").number(),
                          .below = of.at("below").number(),
+                         .far_above = rare("far_above"),
+                         .far_below = rare("far_below"),
                          .low = of.at("low").number(),
                          .high = of.at("high").number(),
                          .density = of.at("density").numbers(),

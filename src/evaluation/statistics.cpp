@@ -97,15 +97,17 @@ std::optional<QuantityStatistics> compare(Samples of) {
     return sorted[static_cast<std::size_t>(share * static_cast<double>(sorted.size() - 1))];
   };
   const double lower = quantile(0.01), upper = quantile(0.99), origin = quantile(0.5);
+  const double far_lower = quantile(0.001), far_upper = quantile(0.999);
 
   const Histogram empty(result.low, result.high, statistics_bins);
   Histogram model = empty, truth = empty, halves[2] = {empty, empty};
   Moments moments, true_moments;
-  double above = 0, below = 0;
+  double above = 0, below = 0, far_above = 0, far_below = 0;
   for (const auto& values : of.model)
     for (const double value : values) {
       model.add(value), moments.add(value - origin);
       above += value > upper, below += value < lower;
+      far_above += value > far_upper, far_below += value < far_lower;
     }
   // With one trajectory its times are cut in two.
   for (std::size_t i = 0; i < of.truth.size(); ++i)
@@ -120,6 +122,7 @@ std::optional<QuantityStatistics> compare(Samples of) {
                         wasserstein(halves[0], halves[1]) / result.true_std};
   result.kullback_leibler = {kullback_leibler(truth, model), kullback_leibler(halves[0], halves[1])};
   result.above = above / moments.count, result.below = below / moments.count;
+  result.far_above = far_above / moments.count, result.far_below = far_below / moments.count;
   for (std::size_t i = 0; i < statistics_bins; ++i) {
     result.density.push_back(model.counts()[i] / (model.total() * model.width()));
     result.true_density.push_back(truth.counts()[i] / (truth.total() * truth.width()));
@@ -132,16 +135,23 @@ struct Trajectories {
   std::vector<std::vector<double>> model, truth;
 };
 
-Distance compare_neighbours(const Trajectories& of, std::size_t width) {
+/// Of the pairs (v, v + 1) for v in [begin, end), all in one histogram; after the last variable comes the first.
+/// Pairs with a masked value are left out.
+Distance compare_pairs(const Trajectories& of, std::size_t width, std::size_t begin, std::size_t end) {
   double low = INFINITY, high = -INFINITY;
   for (const auto& values : of.truth)
-    for (const double value : values) low = std::min(low, value), high = std::max(high, value);
+    for (std::size_t at = 0; at < values.size(); at += width)
+      for (std::size_t v = begin; v <= end; ++v)
+        if (const double value = values[at + v % width]; std::isfinite(value))
+          low = std::min(low, value), high = std::max(high, value);
   const Histogram axis(low, high, pair_bins), empty(0, 1, pair_bins * pair_bins);
   Histogram model = empty, truth = empty, halves[2] = {empty, empty};
   const auto add = [&](const std::vector<double>& values, auto to) {
     for (std::size_t at = 0; at < values.size(); at += width)
-      for (std::size_t v = 0; v < width; ++v)
-        to(at, axis.bin(values[at + v]) * pair_bins + axis.bin(values[at + (v + 1) % width]));
+      for (std::size_t v = begin; v < end; ++v) {
+        const double one = values[at + v], other = values[at + (v + 1) % width];
+        if (std::isfinite(one) && std::isfinite(other)) to(at, axis.bin(one) * pair_bins + axis.bin(other));
+      }
   };
   for (const auto& values : of.model) add(values, [&](std::size_t, std::size_t bin) { model.add_bin(bin); });
   for (std::size_t i = 0; i < of.truth.size(); ++i)
@@ -149,6 +159,18 @@ Distance compare_neighbours(const Trajectories& of, std::size_t width) {
       truth.add_bin(bin), halves[of.truth.size() > 1 ? i % 2 : 2 * at / of.truth[i].size()].add_bin(bin);
     });
   return {hellinger(truth, model), hellinger(halves[0], halves[1])};
+}
+
+/// The pairs of a ring are alike and count as one; other variables have a distance a pair, of which this is the mean.
+Distance compare_neighbours(const Trajectories& of, std::size_t width, bool ring) {
+  if (ring) return compare_pairs(of, width, 0, width);
+  Distance mean;
+  const double share = 1 / static_cast<double>(width - 1);
+  for (std::size_t v = 0; v + 1 < width; ++v) {
+    const Distance pair = compare_pairs(of, width, v, v + 1);
+    mean.value += share * pair.value, mean.floor += share * pair.floor;
+  }
+  return mean;
 }
 
 /// Variable v of a trajectory about its mean.
@@ -375,7 +397,7 @@ std::optional<Statistics> StatisticsCollector::finish() const {
   of.add_quantities(of.resolved, of.resolved_names, result.quantities);
   if (of.has_closure) of.add_quantities(of.closure, of.closure_names, result.quantities);
   if (of.ring || of.fourier) append(compare(of.energy()), result.quantities);
-  if (of.ring && width > 1) result.neighbours = compare_neighbours(of.resolved, width);
+  if (width > 1) result.neighbours = compare_neighbours(of.resolved, width, of.ring);
   result.autocorrelation = autocorrelation(of.resolved, width, of.step);
   result.power = power(of.resolved, width, of.step);
   result.lyapunov = exponent_of(of.lyapunov), result.true_lyapunov = exponent_of(of.true_lyapunov);

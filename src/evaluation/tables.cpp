@@ -308,11 +308,17 @@ std::string distance_text(const Distance& distance) {
   return fmt::format("{} ({})", significant(distance.value), significant(distance.floor));
 }
 
+/// "0.8 %, 0.05 %": beyond a quantile and beyond a rarer one, which older files do not have.
+std::string shares_text(double share, double rare) {
+  const std::string text = fmt::format("{:.2g} %", 100 * share);
+  return std::isnan(rare) ? text : text + fmt::format(", {:.2g} %", 100 * rare);
+}
+
 Table statistics_table(const Evaluation& evaluation, const std::string& split) {
   const auto models = models_with(evaluation, split);
   Table table{"",
               {"quantity", "model", "mean", "std", "Hellinger", "Wasserstein", "Kullback-Leibler",
-               "above 99 %", "below 1 %"},
+               "above 99 %, 99.9 %", "below 1 %, .1 %"},
               {}};
   const Statistics* first = nullptr;
   for (const ModelMetrics* model : models)
@@ -337,13 +343,13 @@ Table statistics_table(const Evaluation& evaluation, const std::string& split) {
       const auto q = std::ranges::find(statistics->quantities, name, &QuantityStatistics::name);
       if (q == statistics->quantities.end()) continue;
       if (!truth_shown)
-        table.rows.push_back(
-            {name, "truth", significant(q->true_mean), significant(q->true_std), "", "", "", "1 %", "1 %"});
+        table.rows.push_back({name, "truth", significant(q->true_mean), significant(q->true_std), "", "", "",
+                              "1 %, 0.1 %", "1 %, 0.1 %"});
       truth_shown = true;
       table.rows.push_back({"", model->model, significant(q->mean), significant(q->std),
                             distance_text(q->hellinger), distance_text(q->wasserstein),
-                            distance_text(q->kullback_leibler), fmt::format("{:.2g} %", 100 * q->above),
-                            fmt::format("{:.2g} %", 100 * q->below)});
+                            distance_text(q->kullback_leibler), shares_text(q->above, q->far_above),
+                            shares_text(q->below, q->far_below)});
     }
   }
   for (const ModelMetrics* model : models)

@@ -47,7 +47,8 @@ const SplitMetrics* find_split(const ModelMetrics* model, const std::string& spl
 
 bool all_blew_up(const SplitMetrics& metrics) { return metrics.blow_ups.size() == metrics.trajectories; }
 
-/// Geometric mean over the variables of above / below over the interval; none where nothing can be compared.
+/// Geometric mean over the variables of above / below over the interval; none where nothing can be compared. A variable
+/// that is off by exactly as much in both is none of the closure's business, such as a clock: it counts only if all are so.
 std::optional<double> ratio(const SplitMetrics& above, const SplitMetrics& below,
                             const std::string& interval) {
   const auto find = [&](const SplitMetrics& metrics) -> const IntervalMetrics* {
@@ -59,11 +60,15 @@ std::optional<double> ratio(const SplitMetrics& above, const SplitMetrics& below
   if (!over || !under) return std::nullopt;
   double sum = 0;
   std::size_t count = 0;
+  bool same = false;
   for (std::size_t v = 0; v < over->resolved.size(); ++v) {
     const double factor = over->resolved[v].mean / under->resolved[v].mean;
-    if (std::isfinite(factor) && factor > 0) sum += std::log(factor), ++count;
+    if (factor == 1)
+      same = true;
+    else if (std::isfinite(factor) && factor > 0)
+      sum += std::log(factor), ++count;
   }
-  if (count == 0) return std::nullopt;
+  if (count == 0) return same ? std::optional(1.0) : std::nullopt;
   return std::exp(sum / static_cast<double>(count));
 }
 

@@ -4,8 +4,8 @@
 // HDF5 loses a failed write without a word: data wait in its caches, and closing a dataset on a full disk
 // frees them. So a file that was written is read again before it counts as finished, block by block.
 //
-// A finished file ends with a digest of itself, which is checked before HDF5 sees the file again. Files without one
-// are read by a child process first (hdf5_probe.hpp).
+// A finished file ends with a digest of itself, which is checked before HDF5 sees the file again. Then a child process
+// looks at it first (hdf5_probe.hpp).
 //
 // Threads that call into this file take turns, since not every HDF5 is thread-safe.
 #pragma once

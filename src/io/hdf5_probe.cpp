@@ -70,8 +70,8 @@ herr_t read_attribute(hid_t object, const char* name, const H5A_info_t*, void* f
   return 0;
 }
 
-/// Reads a data set from end to end, some rows at a time.
-void read_dataset(hid_t dataset, std::uintmax_t file_bytes) {
+/// Reads a data set from end to end, some rows at a time; of numbers the first rows alone, unless `all`.
+void read_dataset(hid_t dataset, std::uintmax_t file_bytes, bool all) {
   const Id type(H5Dget_type(dataset), H5Tclose);
   const Id space(H5Dget_space(dataset), H5Sclose);
   const std::size_t element = H5Tget_size(type.get());
@@ -81,7 +81,8 @@ void read_dataset(hid_t dataset, std::uintmax_t file_bytes) {
   H5Sget_simple_extent_dims(space.get(), extent.data(), nullptr);
   const bool pointers = H5Tdetect_class(type.get(), H5T_VLEN) > 0 || H5Tis_variable_str(type.get()) > 0;
   const hsize_t rows = extent.empty() ? 1 : extent[0], row = *bytes / rows;
-  const hsize_t most = std::clamp<hsize_t>(read_at_once / std::max<hsize_t>(row, 1), 1, rows);
+  const std::size_t at_once = all || pointers ? read_at_once : 1;
+  const hsize_t most = std::clamp<hsize_t>(at_once / std::max<hsize_t>(row, 1), 1, rows);
   std::vector<char> values(row * most);
   std::vector<hsize_t> start(extent.size()), count = extent;
   for (hsize_t first = 0; first < rows; first += most) {
@@ -95,12 +96,13 @@ void read_dataset(hid_t dataset, std::uintmax_t file_bytes) {
                    H5Sclose);
     if (H5Dread(dataset, type.get(), block.get(), space.get(), H5P_DEFAULT, values.data()) < 0) return;
     if (pointers) H5Dvlen_reclaim(type.get(), block.get(), H5P_DEFAULT, values.data());
+    if (!all && !pointers) return;
   }
 }
 
 struct Walk {
   std::uintmax_t file_bytes = 0;
-  bool read = false;  // everything, or only look for what leads out of the file
+  bool all = false;  // of the numbers
   Complaint complaint = {};
 };
 
@@ -113,24 +115,23 @@ herr_t visit(hid_t group, const char* name, const H5L_info_t* link, void* data) 
   }
   const Id object(H5Oopen(group, name, H5P_DEFAULT), H5Oclose);
   if (object.get() < 0) return 0;  // whoever needs it will say so
-  if (walk.read)
-    H5Aiterate2(object.get(), H5_INDEX_NAME, H5_ITER_INC, nullptr, read_attribute, &walk.file_bytes);
+  H5Aiterate2(object.get(), H5_INDEX_NAME, H5_ITER_INC, nullptr, read_attribute, &walk.file_bytes);
   if (H5Iget_type(object.get()) != H5I_DATASET) return 0;
   const Id properties(H5Dget_create_plist(object.get()), H5Pclose);
   if (H5Pget_external_count(properties.get()) > 0 || H5Pget_layout(properties.get()) == H5D_VIRTUAL) {
     walk.complaint = fmt::format("has /{} stored in another file, which is not opened", name);
     return 1;
   }
-  if (walk.read) read_dataset(object.get(), walk.file_bytes);
+  read_dataset(object.get(), walk.file_bytes, walk.all);
   return 0;
 }
 
-Complaint walk(const std::string& path, bool read) {
+Complaint walk(const std::string& path, bool all) {
   const Id file(H5Fopen(path.c_str(), H5F_ACC_RDONLY, H5P_DEFAULT), H5Fclose);
   if (file.get() < 0) return {};  // as above
   std::error_code unknown;
-  Walk walk{std::filesystem::file_size(path, unknown), read};
-  if (read) H5Aiterate2(file.get(), H5_INDEX_NAME, H5_ITER_INC, nullptr, read_attribute, &walk.file_bytes);
+  Walk walk{std::filesystem::file_size(path, unknown), all};
+  H5Aiterate2(file.get(), H5_INDEX_NAME, H5_ITER_INC, nullptr, read_attribute, &walk.file_bytes);
   H5Lvisit(file.get(), H5_INDEX_NAME, H5_ITER_INC, visit, &walk);
   return walk.complaint;
 }
@@ -149,7 +150,7 @@ rlim_t memory_now() {
   return pages * static_cast<rlim_t>(sysconf(_SC_PAGESIZE));
 }
 
-[[noreturn]] void look_in_child(const std::string& path, rlim_t file_bytes, int answer) {
+[[noreturn]] void look_in_child(const std::string& path, bool all, rlim_t file_bytes, int answer) {
   for (const int signal : {SIGSEGV, SIGBUS, SIGABRT, SIGFPE, SIGILL, SIGXCPU, SIGALRM, SIGTERM, SIGINT})
     std::signal(signal, SIG_DFL);
   const int nowhere = ::open("/dev/null", O_WRONLY);
@@ -162,19 +163,19 @@ rlim_t memory_now() {
   limit(RLIMIT_AS, memory_now() + memory_at_least + memory_a_byte * file_bytes);
   Complaint complaint;
   try {
-    complaint = walk(path, true);
+    complaint = walk(path, all);
   } catch (const std::exception&) {  // no memory for what a damaged file asks for: readers check before
   }
   const ssize_t said = ::write(answer, complaint.data(), complaint.size());
   _exit(said == static_cast<ssize_t>(complaint.size()) ? 0 : 1);
 }
 
-Complaint ask_child(const std::string& path) {
+Complaint ask_child(const std::string& path, bool all) {
   int ends[2];
   if (::pipe2(ends, O_CLOEXEC) != 0) throw Error("{}: cannot be looked at: {}", path, std::strerror(errno));
   const rlim_t file_bytes = std::filesystem::file_size(path);
   const pid_t child = ::fork();
-  if (child == 0) look_in_child(path, file_bytes, ends[1]);
+  if (child == 0) look_in_child(path, all, file_bytes, ends[1]);
   const int failure = errno;
   ::close(ends[1]);
   Complaint complaint;
@@ -195,15 +196,21 @@ Complaint ask_child(const std::string& path) {
   return complaint;
 }
 
+SeenFiles& harmless() {
+  static SeenFiles the;
+  return the;
+}
+
 }  // namespace
 
-void check_structure(const std::string& path, bool trusted) {
-  static SeenFiles harmless;
+void check_structure(const std::string& path, bool has_digest) {
   const FileVersion version = version_of(path);
-  if (harmless.contains(version)) return;
-  const Complaint complaint = trusted ? walk(path, false) : ask_child(path);
+  if (harmless().contains(version)) return;
+  const Complaint complaint = ask_child(path, !has_digest);
   if (!complaint.empty()) throw Error("{}: {}", path, complaint);
-  harmless.insert(version);
+  harmless().insert(version);
 }
+
+void trust_structure(const std::string& path) { harmless().insert(version_of(path)); }
 
 }  // namespace mac::h5

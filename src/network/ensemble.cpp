@@ -63,6 +63,7 @@ Model member_of(const Model& ensemble, std::size_t m) {
 Model make_ensemble(const std::vector<Model>& networks, const std::vector<std::string>& names) {
   if (networks.size() < 2) throw UsageError("an ensemble has at least two networks");
   Model ensemble = networks.front();
+  ensemble.program.clear();
   ensemble.parameters.clear();
   for (const char* key : {"seed", "best_step", "validation_loss", "validation_rollout_error"})
     ensemble.provenance.erase(key);

@@ -323,7 +323,8 @@ void write_metadata(const Model& model, SafetensorsWriter& writer) {
     writer.set_metadata("target", std::string(to_string(model.held->target)));
   }
   set_unless_empty("recipe", model.recipe);
-  writer.set_metadata("program", fmt::format("mac {} ({})", version(), commit()));
+  writer.set_metadata(
+      "program", model.program.empty() ? fmt::format("mac {} ({})", version(), commit()) : model.program);
 }
 
 }  // namespace mac

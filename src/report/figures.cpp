@@ -145,7 +145,10 @@ Table case_table(const Experiment& experiment, const Case& shown, Quantity quant
   auto intervals =
       shown.split == "ood" ? experiment.evaluation.ood_intervals : experiment.evaluation.intervals;
   if (intervals.empty()) intervals = {{shown.truth.time.front(), shown.truth.time.back()}};
-  Table table{"Relative L2 error of this trajectory in %", {"variable", "interval"}, {}};
+  Table table{
+      fmt::format("Relative L2 error of this {} in %", resolved ? "trajectory" : "trajectory's closure"),
+      {"variable", "interval"},
+      {}};
   for (const Case::Rollout& rollout : shown.models) table.header.push_back(rollout.model);
   for (std::size_t v = 0; v < names.size(); ++v)
     for (const Interval& interval : intervals) {

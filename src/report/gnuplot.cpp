@@ -36,6 +36,8 @@ namespace {
 
 namespace fs = std::filesystem;
 
+constexpr std::size_t longest_open_table = 8;  // rows below a figure; longer ones are folded away
+
 class TemporaryFolder {
  public:
   TemporaryFolder() {
@@ -120,6 +122,7 @@ std::string page_svg(std::string text, const std::string& label, const PanelSize
   replace_all(text, " color=\"black\"", "");
   replace_all(text, " color=\"white\"", "");
   replace_all(text, "stroke='black'", "stroke='currentColor'");
+  replace_all(text, "'rgb(  0,   0,   0)'", "'currentColor'");  // of curves
   replace_all(text, "stroke=\"black\"", "stroke=\"currentColor\"");
   replace_all(text, "fill=\"black\"", "fill=\"currentColor\"");
   static const std::regex empty_group("<g [^>]*>\\s*</g>\\s*");
@@ -170,6 +173,26 @@ std::string legend_sample(const std::string& model) {
       "stroke=\"{}\" stroke-width=\"{:g}\" stroke-dasharray=\"{}\"/></svg>",
       style.colour == text_colour ? "currentColor" : style.colour, style.width,
       dash.empty() ? "none" : fmt::format("{:g}", fmt::join(dash, ",")));
+}
+
+std::string html_figure(const Figure& figure, const DrawnFigure& drawn, const std::string& file) {
+  std::string text = fmt::format("<figure id=\"{}\"><h3>{}</h3>\n", figure.name, escaped(figure.title));
+  std::string drawing = "<ul class=\"legend\">";
+  for (const std::string& model : figure.models())
+    drawing += fmt::format("<li>{}{}</li>", legend_sample(model), escaped(model));
+  drawing += fmt::format("</ul>\n<div class=\"{}\">\n", figure.multiples        ? "multiples"
+                                                        : drawn.svg.size() == 1 ? "single"
+                                                                                : "panels");
+  for (const std::string& svg : drawn.svg) drawing += svg + "\n";
+  drawing += "</div>\n";
+  text += figure.multiples ? html_folded(fmt::format("{} small panels", drawn.svg.size()), drawing) : drawing;
+  text += fmt::format(
+      "<figcaption>{} <a href=\"{}\">{}<span class=\"unseen\"> of the figure {}</span></a></figcaption>\n",
+      escaped(figure.caption), escaped(file), file.ends_with(".pdf") ? "PDF" : "SVG", escaped(figure.title));
+  for (const Table& table : figure.tables)
+    text += table.rows.size() > longest_open_table ? html_folded(table.title, html_table(table))
+                                                   : html_table(table);
+  return text + "</figure>\n";
 }
 
 }  // namespace mac::report

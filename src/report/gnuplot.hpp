@@ -19,4 +19,7 @@ DrawnFigure draw(const Figure& figure);
 /// The sample of a model's line in the legend of a page: an <svg> element.
 std::string legend_sample(const std::string& model);
 
+/// A figure of a page with its legend, caption and tables, and a link to the file that has it alone: a PDF or SVG.
+std::string html_figure(const Figure& figure, const DrawnFigure& drawn, const std::string& file);
+
 }  // namespace mac::report

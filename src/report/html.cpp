@@ -95,10 +95,11 @@ std::string cell_text(const std::string& text) {
 std::string cells(const std::vector<std::string>& texts, const std::vector<std::string>& header, bool head) {
   std::string row;
   for (std::size_t j = 0; j < texts.size(); ++j)
-    row += fmt::format("<{0}{1}{2}>{3}</{0}>", head || j == 0 ? "th" : "td",
-                       head     ? " scope=\"col\""
-                       : j == 0 ? " scope=\"row\""
-                                : "",
+    row += fmt::format("<{0}{1}{2}>{3}</{0}>", (head || j == 0) && !texts[j].empty() ? "th" : "td",
+                       texts[j].empty() ? ""
+                       : head           ? " scope=\"col\""
+                       : j == 0         ? " scope=\"row\""
+                                        : "",
                        header[j] == "paper" ? " class=\"paper\"" : "", cell_text(texts[j]));
   return fmt::format("<tr{}>{}</tr>", !head && texts.front() == "mean" ? " class=\"mean\"" : "", row);
 }

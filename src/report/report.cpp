@@ -28,8 +28,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr std::size_t longest_open_table = 8;  // rows below a figure; longer ones are folded away
-constexpr std::size_t longest_table = 12;      // the same for those of the evaluation
+constexpr std::size_t longest_table = 12;  // rows of a table of the evaluation; longer ones are folded away
 
 const std::map<std::string, std::string, std::less<>> system_titles{
     {"burgers", "Viscous Burgers' equation"},    {"kdv", "Korteweg–de Vries equation"},
@@ -212,26 +211,6 @@ std::vector<Figure> case_figures(Source& source) {
     if (auto field = space_time_figure(experiment, *shown)) figures.push_back(std::move(*field));
   }
   return figures;
-}
-
-std::string html_figure(const Figure& figure, const DrawnFigure& drawn, const std::string& pdf) {
-  std::string text = fmt::format("<figure id=\"{}\"><h3>{}</h3>\n", figure.name, escaped(figure.title));
-  std::string drawing = "<ul class=\"legend\">";
-  for (const std::string& model : figure.models())
-    drawing += fmt::format("<li>{}{}</li>", legend_sample(model), escaped(model));
-  drawing += fmt::format("</ul>\n<div class=\"{}\">\n", figure.multiples        ? "multiples"
-                                                        : drawn.svg.size() == 1 ? "single"
-                                                                                : "panels");
-  for (const std::string& svg : drawn.svg) drawing += svg + "\n";
-  drawing += "</div>\n";
-  text += figure.multiples ? html_folded(fmt::format("{} small panels", drawn.svg.size()), drawing) : drawing;
-  text += fmt::format(
-      "<figcaption>{} <a href=\"{}\">PDF<span class=\"unseen\"> of the figure {}</span></a></figcaption>\n",
-      escaped(figure.caption), escaped(pdf), escaped(figure.title));
-  for (const Table& table : figure.tables)
-    text += table.rows.size() > longest_open_table ? html_folded(table.title, html_table(table))
-                                                   : html_table(table);
-  return text + "</figure>\n";
 }
 
 Evaluation write_report(Source source, const std::string& output, const ReportOptions& options) {

@@ -24,7 +24,7 @@ const std::map<std::string, LineStyle, std::less<>> known{
 
 // For models the paper has not: other colours, other dashes.
 const std::array<LineStyle, 4> spare{{{"#7570b3", {5, 1}, 1.6},
-                                      {"#66a61e", {1, 1}, 1.6},
+                                      {"#66a61e", {3, 1, 1, 1}, 1.6},
                                       {"#e7298a", {7, 1, 1, 1}, 1.6},
                                       {"#332288", {4, 4}, 1.6}}};
 

@@ -143,6 +143,14 @@ report::Axes axes_of(const SweepAxis& first, bool numbers, const std::vector<con
   return axes;
 }
 
+/// Positive numbers, the largest at least ten times the smallest.
+bool spans_a_decade(const std::vector<std::string>& values) {
+  double low = HUGE_VAL, high = 0;
+  for (const std::string& value : values)
+    low = std::min(low, *number_in(value)), high = std::max(high, *number_in(value));
+  return low > 0 && high >= 10 * low;
+}
+
 /// Errors over the first axis, a panel for each combination of the others; where its values are no numbers, over their
 /// positions.
 report::Figure figure_of(const std::vector<SweepAxis>& axes, const std::vector<SweepRow>& rows) {
@@ -158,10 +166,9 @@ report::Figure figure_of(const std::vector<SweepAxis>& axes, const std::vector<S
     if (panel == panels.end()) panel = panels.insert(panels.end(), {title, {}});
     panel->second.push_back(&row);
   }
-  report::Figure figure{"sweep", "Sweep", "Errors of the runs"};
+  report::Figure figure{"sweep", "Errors over " + first.key, "Relative L2 error of every run."};
   figure.x_label = numbers ? first.key : fmt::format("{}: {}", first.key, fmt::join(first.values, ", "));
-  figure.log_x = numbers && first.values.size() > 2 &&
-                 all([](const std::string& value) { return *number_in(value) > 0; });
+  figure.log_x = numbers && spans_a_decade(first.values);
   for (const auto& [title, members] : panels)
     figure.panels.push_back({title, {axes_of(first, numbers, members)}});
   return figure;
@@ -298,9 +305,11 @@ std::vector<char> run_one_by_one(const Points& points, bool quiet, SweepResult& 
 void write_tables(const std::vector<SweepAxis>& axes, const fs::path& folder, const SweepResult& result) {
   write_file_atomically(folder / "sweep.csv", render(result.table, TableFormat::csv));
   if (result.rows.empty()) return;
-  const std::string figure = report::draw(figure_of(axes, result.rows)).whole_svg;
-  write_file_atomically(folder / "sweep.svg", figure);
-  write_file_atomically(folder / "sweep.html", sweep_page(axes, result, figure));
+  const report::Figure figure = figure_of(axes, result.rows);
+  const report::DrawnFigure drawn = report::draw(figure);
+  write_file_atomically(folder / "sweep.svg", drawn.whole_svg);
+  write_file_atomically(folder / "sweep.html",
+                        sweep_page(axes, result, report::html_figure(figure, drawn, "sweep.svg")));
 }
 
 }  // namespace

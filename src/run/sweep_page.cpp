@@ -73,8 +73,7 @@ std::string parallel_coordinates(const std::vector<SweepAxis>& axes, const std::
   const auto y = [](double at) { return height - bottom - (height - top - bottom) * at; };
 
   std::string svg = fmt::format(
-      R"(<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {0} {1}" width="{0}" height="{1}" font-family="sans-serif" font-size="11">
-<title>Every run as a line through its settings and errors</title>
+      R"(<div class="scroll" tabindex="0" role="region" aria-label="All runs"><svg role="img" aria-label="Every run as a line through its settings and errors" xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {0} {1}" width="{0}" height="{1}" fill="currentColor" font-family="sans-serif" font-size="11">
 )",
       width, height);
   std::vector<std::size_t> order(rows.size());  // the best last, above the others
@@ -88,21 +87,24 @@ std::string parallel_coordinates(const std::vector<SweepAxis>& axes, const std::
       if (!std::isnan(scales[s].at[i])) points += fmt::format("{:.1f},{:.1f} ", x(s), y(scales[s].at[i]));
     const double dark = 1 - std::min(worse(i), 1.0);
     svg += fmt::format(
-        R"(<polyline fill="none" stroke="#1f5fa8" stroke-opacity="{:.2f}" stroke-width="{}" points="{}"/>
-)",
-        0.15 + 0.85 * dark, i == order.back() ? 3 : 1, points);
+        R"svg(<polyline fill="none" stroke="var(--link)" stroke-opacity="{:.2f}" stroke-width="{}" points="{}"/>
+)svg",
+        0.3 + 0.7 * dark, i == order.back() ? 3 : 1, points);
   }
   for (std::size_t s = 0; s < scales.size(); ++s) {
+    const bool first = s == 0;  // a long name of a setting begins at the edge
     svg += fmt::format(
-        R"(<line x1="{0:.1f}" x2="{0:.1f}" y1="{1}" y2="{2}" stroke="#444"/><text x="{0:.1f}" y="{3}" text-anchor="middle" font-weight="bold">{4}</text>
+        R"(<line x1="{0:.1f}" x2="{0:.1f}" y1="{1}" y2="{2}" stroke="currentColor"/><text x="{3:.1f}" y="{4}" text-anchor="{5}" font-weight="bold">{6}</text>
 )",
-        x(s), top, height - bottom, top - 16, report::escaped(scales[s].name));
-    for (const auto& [at, text] : scales[s].marks)
-      svg += fmt::format(R"(<text x="{:.1f}" y="{:.1f}">{}</text>
-)",
-                         x(s) + 5, y(at) + 4, report::escaped(text));
+        x(s), top, height - bottom, first ? 0 : x(s), top - (s % 2 ? 12 : 26), first ? "start" : "middle",
+        report::escaped(scales[s].name));
+    for (const auto& [at, text] : scales[s].marks)  // legible across the lines
+      svg += fmt::format(
+          R"svg(<text x="{:.1f}" y="{:.1f}" stroke="var(--page)" stroke-width="3" paint-order="stroke">{}</text>
+)svg",
+          x(s) + 5, y(at) + 4, report::escaped(text));
   }
-  return svg + "</svg>\n";
+  return svg + "</svg></div>\n";
 }
 
 std::string sweep_page(const std::vector<SweepAxis>& axes, const SweepResult& result,
@@ -115,16 +117,15 @@ std::string sweep_page(const std::vector<SweepAxis>& axes, const SweepResult& re
       best += fmt::format(", {} = {}", axes[a].key, row.values[a]);
     best += fmt::format(". Its error on {} {} is {:.3g} %.", row.split, row.interval, 100 * row.error);
   }
-  const auto inside = [](const std::string& svg) { return svg.substr(svg.find("<svg")); };
   return report::html_page(
       "Sweep", best,
       {{"runs", "All runs",
-        inside(parallel_coordinates(axes, result.rows)) +
+        parallel_coordinates(axes, result.rows) +
             report::html_note(
-                "A line is a model of a run; the darker, the smaller its validation error. Errors are "
+                "A line is a model of a run; the stronger, the smaller its validation error. Errors are "
                 "on logarithmic scales.")},
        {"table", "Table", report::html_table(result.table)},
-       {"figure", "Errors", inside(figure)}});
+       {"figure", "Errors", figure}});
 }
 
 }  // namespace mac

@@ -12,7 +12,7 @@ namespace mac {
 /// validation error is small.
 std::string parallel_coordinates(const std::vector<SweepAxis>& axes, const std::vector<SweepRow>& rows);
 
-/// figure: errors over the first setting, SVG.
+/// figure: errors over the first setting, HTML.
 std::string sweep_page(const std::vector<SweepAxis>& axes, const SweepResult& result,
                        const std::string& figure);
 

@@ -43,16 +43,13 @@ mac_status step(const char* function, mac_state* state, Field<const U> y, Field<
   });
 }
 
+template <class U>
 mac_status closure_at(const char* function, const mac_state* state, mac_hold hold, double fraction,
-                      const Field<double>& closure, mac_error* error) noexcept {
+                      const Field<U>& closure, mac_error* error) noexcept {
   return guarded(error, MAC_INTERNAL_ERROR, [&] {
-    require(state, function, "state");
+    require_closure_at(state, hold, fraction, function);
     require_field(closure, outputs_of(state), state->own->columns(), function, "closure");
-    if (hold != MAC_HOLD_ZERO && hold != MAC_HOLD_LINEAR)
-      throw UsageError("{}: hold is {}: expected MAC_HOLD_ZERO or MAC_HOLD_LINEAR", function, hold);
-    if (!std::isfinite(fraction)) throw UsageError("{}: fraction is {}: expected 0 to 1", function, fraction);
-    if (state->own->steps() == 0) throw UsageError("{}: the state has not taken a step yet", function);
-    state->own->closure_at(static_cast<Hold>(hold), fraction, closure);
+    state->own->closure_at(static_cast<Hold>(hold), fraction, StridedLayout<U>{closure});
   });
 }
 
@@ -357,6 +354,13 @@ mac_status mac_closure_at(const mac_state* state, mac_hold hold, double fraction
 
 mac_status mac_closure_at_strided(const mac_state* state, mac_hold hold, double fraction, double* closure,
                                   ptrdiff_t closure_component, ptrdiff_t closure_column, mac_error* error) {
-  return closure_at("mac_closure_at_strided", state, hold, fraction,
-                    {closure, closure_component, closure_column}, error);
+  return closure_at<double>("mac_closure_at_strided", state, hold, fraction,
+                            {closure, closure_component, closure_column}, error);
+}
+
+mac_status mac_closure_at_strided_float(const mac_state* state, mac_hold hold, double fraction,
+                                        float* closure, ptrdiff_t closure_component, ptrdiff_t closure_column,
+                                        mac_error* error) {
+  return closure_at<float>("mac_closure_at_strided_float", state, hold, fraction,
+                           {closure, closure_component, closure_column}, error);
 }

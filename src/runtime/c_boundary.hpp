@@ -4,6 +4,7 @@
 #include <mac/mac.h>
 
 #include <algorithm>
+#include <cmath>
 #include <cstring>
 #include <mac/error.hpp>
 #include <new>
@@ -73,6 +74,33 @@ void require_field(const Field<U>& field, std::size_t components, std::size_t co
   require(field.data, function, argument);
   if ((field.component == 0 && components > 1) || (field.column == 0 && columns > 1))
     throw UsageError("{}: a stride of {} is 0: its elements would be one", function, argument);
+}
+
+/// A grid of the state's columns, and an array of it for each component.
+template <class U>
+void require_grid(std::size_t columns, const size_t* extents, U* const* components, std::size_t count,
+                  const ptrdiff_t* strides, const char* function, const char* argument) {
+  require(extents, function, "extents");
+  require(components, function, argument);
+  require(strides, function, "strides");
+  for (std::size_t i = 0; i < count; ++i) require(components[i], function, argument);
+  for (std::size_t k = 0; k < 3; ++k)
+    if (strides[k] == 0 && extents[k] > 1)
+      throw UsageError("{}: a stride of {} is 0: its elements would be one", function, argument);
+  if (extents[0] == 0 || extents[1] == 0 || extents[2] == 0 || extents[0] > columns ||
+      extents[1] > columns / extents[0] || extents[2] != columns / extents[0] / extents[1] ||
+      extents[0] * extents[1] * extents[2] != columns)
+    throw UsageError("{}: a grid of {} x {} x {} is not that of the state's {} columns", function, extents[0],
+                     extents[1], extents[2], columns);
+}
+
+/// What mac_closure_at and its like refuse.
+inline void require_closure_at(const mac_state* state, mac_hold hold, double fraction, const char* function) {
+  require(state, function, "state");
+  if (hold != MAC_HOLD_ZERO && hold != MAC_HOLD_LINEAR)
+    throw UsageError("{}: hold is {}: expected MAC_HOLD_ZERO or MAC_HOLD_LINEAR", function, hold);
+  if (!std::isfinite(fraction)) throw UsageError("{}: fraction is {}: expected 0 to 1", function, fraction);
+  if (state->own->steps() == 0) throw UsageError("{}: the state has not taken a step yet", function);
 }
 
 }  // namespace mac::c_boundary

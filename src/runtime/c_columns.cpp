@@ -7,33 +7,27 @@ using namespace mac;
 using namespace mac::c_boundary;
 
 template <class U>
-void require_grid(const mac_state* state, const size_t* extents, U* const* components, std::size_t count,
-                  const ptrdiff_t* strides, const char* function, const char* argument) {
-  require(components, function, argument);
-  require(strides, function, "strides");
-  for (std::size_t i = 0; i < count; ++i) require(components[i], function, argument);
-  for (std::size_t k = 0; k < 3; ++k)
-    if (strides[k] == 0 && extents[k] > 1)
-      throw UsageError("{}: a stride of {} is 0: its elements would be one", function, argument);
-  const std::size_t columns = state->own->columns();
-  if (extents[0] == 0 || extents[1] == 0 || extents[2] == 0 || extents[0] > columns ||
-      extents[1] > columns / extents[0] || extents[2] != columns / extents[0] / extents[1] ||
-      extents[0] * extents[1] * extents[2] != columns)
-    throw UsageError("{}: a grid of {} x {} x {} is not that of the state's {} columns", function, extents[0],
-                     extents[1], extents[2], columns);
-}
-
-template <class U>
 mac_status step_fields(const char* function, mac_state* state, const size_t* extents, const U* const* y,
                        const ptrdiff_t* y_strides, U* const* closure, const ptrdiff_t* closure_strides,
                        mac_error* error) noexcept {
   return guarded(error, MAC_INTERNAL_ERROR, [&] {
     require(state, function, "state");
-    require(extents, function, "extents");
-    require_grid(state, extents, y, inputs_of(state), y_strides, function, "y");
-    require_grid(state, extents, closure, outputs_of(state), closure_strides, function, "closure");
+    const std::size_t columns = state->own->columns();
+    require_grid(columns, extents, y, inputs_of(state), y_strides, function, "y");
+    require_grid(columns, extents, closure, outputs_of(state), closure_strides, function, "closure");
     state->own->step(GridLayout<const U>{y, extents, y_strides},
                      GridLayout<U>{closure, extents, closure_strides});
+  });
+}
+
+template <class U>
+mac_status closure_at_fields(const char* function, const mac_state* state, mac_hold hold, double fraction,
+                             const size_t* extents, U* const* closure, const ptrdiff_t* strides,
+                             mac_error* error) noexcept {
+  return guarded(error, MAC_INTERNAL_ERROR, [&] {
+    require_closure_at(state, hold, fraction, function);
+    require_grid(state->own->columns(), extents, closure, outputs_of(state), strides, function, "closure");
+    state->own->closure_at(static_cast<Hold>(hold), fraction, GridLayout<U>{closure, extents, strides});
   });
 }
 
@@ -134,6 +128,20 @@ mac_status mac_step_fields_float(mac_state* state, const size_t extents[3], cons
                                  const ptrdiff_t y_strides[3], float* const* closure,
                                  const ptrdiff_t closure_strides[3], mac_error* error) {
   return step_fields("mac_step_fields_float", state, extents, y, y_strides, closure, closure_strides, error);
+}
+
+mac_status mac_closure_at_fields(const mac_state* state, mac_hold hold, double fraction,
+                                 const size_t extents[3], double* const* closure,
+                                 const ptrdiff_t closure_strides[3], mac_error* error) {
+  return closure_at_fields("mac_closure_at_fields", state, hold, fraction, extents, closure, closure_strides,
+                           error);
+}
+
+mac_status mac_closure_at_fields_float(const mac_state* state, mac_hold hold, double fraction,
+                                       const size_t extents[3], float* const* closure,
+                                       const ptrdiff_t closure_strides[3], mac_error* error) {
+  return closure_at_fields("mac_closure_at_fields_float", state, hold, fraction, extents, closure,
+                           closure_strides, error);
 }
 
 int mac_model_has_training_range(const mac_model* model) {

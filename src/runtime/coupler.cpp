@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <mac/held_rk4.hpp>
 
 namespace mac {
 
@@ -20,8 +19,9 @@ std::size_t multiple(double a, double b) {
 RuntimeCoupler::RuntimeCoupler(RuntimeState& state, double host_step, double closure_step, Hold hold)
     : state_(state),
       hold_(hold),
-      y_(state.columns() * state.model().model.input_size()),
-      between_(y_.size()),
+      now_(state.columns() * state.model().model.input_size()),
+      y_(now_.size()),
+      between_(now_.size()),
       closure_(state.columns() * state.model().model.shape.d_out),
       previous_(closure_.size()) {
   if (hold == Hold::stage)
@@ -38,38 +38,29 @@ RuntimeCoupler::RuntimeCoupler(RuntimeState& state, double host_step, double clo
                      host_step, closure_step);
 }
 
-void RuntimeCoupler::begin(const double* y) {
+void RuntimeCoupler::begin() {
   const std::size_t inputs = model().model.input_size(), outputs = model().model.shape.d_out;
-  const auto step = [&](const double* from) {
-    state_.step(StridedLayout<const double>{rows(from, inputs)},
+  const auto step = [&](const std::vector<double>& from) {
+    state_.step(StridedLayout<const double>{rows(from.data(), inputs)},
                 StridedLayout<double>{rows(closure_.data(), outputs)});
   };
   if (begun_ % host_steps_ == 0) {
     if (closure_steps_ > 1) previous_ = closure_;
     for (std::size_t k = 1; k < closure_steps_ && begun_ > 0; ++k) {
       const double share = static_cast<double>(k) / static_cast<double>(closure_steps_);
-      for (std::size_t i = 0; i < y_.size(); ++i) between_[i] = y_[i] + share * (y[i] - y_[i]);
-      step(between_.data());
+      for (std::size_t i = 0; i < y_.size(); ++i) between_[i] = y_[i] + share * (now_[i] - y_[i]);
+      step(between_);
     }
-    step(y);
+    step(now_);
   }
-  std::copy_n(y, y_.size(), y_.begin());
+  std::swap(now_, y_);
   ++begun_;
 }
 
-void RuntimeCoupler::closure_at(double fraction, double* closure) const {
-  if (begun_ == 0) throw UsageError("no host step has begun yet");
-  const std::size_t outputs = model().model.shape.d_out;
-  if (closure_steps_ == 1) {
-    const auto k = static_cast<double>((begun_ - 1) % host_steps_);
-    return state_.closure_at(hold_, (k + fraction) / static_cast<double>(host_steps_),
-                             rows(closure, outputs));
-  }
+double RuntimeCoupler::share_of_line(double fraction) const {
   // A mean over a closure step stands for its middle.
   const double pivot = model().held.target == Target::mean ? 0.5 / static_cast<double>(closure_steps_) : 0;
-  const double share = hold_ == Hold::linear && begun_ > 1 ? fraction - pivot : 0;
-  for (std::size_t i = 0; i < closure_.size(); ++i)
-    closure[i] = held_rk4::line(closure_[i], previous_[i], share);
+  return hold_ == Hold::linear && begun_ > 1 ? fraction - pivot : 0;
 }
 
 void RuntimeCoupler::save(double* numbers) const {

@@ -27,10 +27,30 @@ class RuntimeCoupler {
   /// Host steps begun.
   std::uint64_t begun() const { return begun_; }
 
-  /// A host step begins at y (columns, inputs).
-  void begin(const double* y);
-  /// The closure (columns, outputs) at a fraction of the host step that begin() opened.
-  void closure_at(double fraction, double* closure) const;
+  /// A host step begins at y, of any layout.
+  template <class Layout>
+  void begin(const Layout& y) {
+    const std::size_t inputs = model().model.input_size();
+    for (std::size_t j = 0; j < columns(); ++j)
+      put(StridedLayout<double>{rows(now_.data(), inputs)}, j, inputs,
+          [column = y.column(j)](std::size_t i) { return column[i]; });
+    begin();
+  }
+  /// The closure at a fraction of the host step that begin() opened, to any layout.
+  template <class Layout>
+  void closure_at(double fraction, const Layout& closure) const {
+    if (begun_ == 0) throw UsageError("no host step has begun yet");
+    if (closure_steps_ == 1) {
+      const auto k = static_cast<double>((begun_ - 1) % host_steps_);
+      return state_.closure_at(hold_, (k + fraction) / static_cast<double>(host_steps_), closure);
+    }
+    const std::size_t outputs = model().model.shape.d_out;
+    const double share = share_of_line(fraction);
+    for (std::size_t j = 0; j < columns(); ++j)
+      put(closure, j, outputs, [&](std::size_t i) {
+        return held_rk4::line(closure_[j * outputs + i], previous_[j * outputs + i], share);
+      });
+  }
 
   /// All that belongs in a restart file beside the state: host steps begun, the last y and the last two closures,
   /// (columns, inputs), (columns, outputs) each.
@@ -39,11 +59,17 @@ class RuntimeCoupler {
   void restore(const double* numbers);
 
  private:
+  /// At now_.
+  void begin();
+  /// Where a fraction of the host step lies on the line through the last two closures.
+  double share_of_line(double fraction) const;
+
   RuntimeState& state_;
   Hold hold_;
   std::size_t host_steps_ = 1, closure_steps_ = 1;
   std::uint64_t begun_ = 0;
-  std::vector<double> y_, between_;         // (columns, inputs): of the last host step; on the line from it
+  std::vector<double> now_, y_,
+      between_;  // (columns, inputs): y of this host step, of the last one; between them
   std::vector<double> closure_, previous_;  // (columns, outputs): at the start of the last two host steps
 };
 

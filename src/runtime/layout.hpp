@@ -41,4 +41,12 @@ struct GridLayout {
   }
 };
 
+/// Numbers number(0), ..., number(count - 1) to column j of a layout, in its scalar.
+template <class Layout, class Number>
+void put(const Layout& layout, std::size_t j, std::size_t count, const Number& number) {
+  const auto column = layout.column(j);
+  using Scalar = std::remove_reference_t<decltype(column[0])>;
+  for (std::size_t i = 0; i < count; ++i) column[i] = static_cast<Scalar>(number(i));
+}
+
 }  // namespace mac

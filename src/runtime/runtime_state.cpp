@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
-#include <mac/held_rk4.hpp>
 #include <type_traits>
 
 #include "runtime/saved_columns.hpp"
@@ -320,15 +319,6 @@ void RuntimeState::set_mask(const unsigned char* mask) {
   active_ = 0;
   for (std::size_t j = 0; j < columns_; ++j)
     if (mask[j]) activate(j);
-}
-
-void RuntimeState::closure_at(Hold hold, double fraction, const Field<double>& out) const {
-  const std::size_t outputs = model_->model.shape.d_out;
-  for (std::size_t j = 0; j < columns_; ++j) {
-    const double share = held_rk4::share({hold, model_->held.target}, steps_[j] > 1, fraction);
-    for (std::size_t i = 0; i < outputs; ++i)
-      out.at(i, j) = held_rk4::line(closure_[j * outputs + i], previous_[j * outputs + i], share);
-  }
 }
 
 std::uint64_t RuntimeState::steps() const { return *std::ranges::max_element(steps_); }

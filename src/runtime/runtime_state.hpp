@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <mac/error.hpp>
+#include <mac/held_rk4.hpp>
 #include <memory>
 #include <span>
 
@@ -77,8 +78,17 @@ class RuntimeState {
   /// The recurrent state as numbers, (columns, state_size).
   virtual void get_memory(double* memory) const = 0;
   virtual void set_memory(const double* memory) = 0;
-  /// The closure at a fraction of the step that the last step() opened.
-  void closure_at(Hold hold, double fraction, const Field<double>& out) const;
+  /// The closure at a fraction of the step that the last step() opened, to any layout.
+  template <class Layout>
+  void closure_at(Hold hold, double fraction, const Layout& out) const {
+    const std::size_t outputs = model_->model.shape.d_out;
+    for (std::size_t j = 0; j < columns_; ++j) {
+      const double share = held_rk4::share({hold, model_->held.target}, steps_[j] > 1, fraction);
+      put(out, j, outputs, [&](std::size_t i) {
+        return held_rk4::line(closure_[j * outputs + i], previous_[j * outputs + i], share);
+      });
+    }
+  }
 
   virtual std::unique_ptr<RuntimeState> clone() const = 0;
   /// Columns from[k] of another state (it may be this one) to columns to[k]. Throws UsageError unless that is

@@ -7,6 +7,8 @@
 #include <mac/error.hpp>
 #include <nlohmann/json.hpp>
 
+#include "systems/symmetries.hpp"
+
 namespace mac {
 
 namespace {
@@ -59,11 +61,6 @@ class Described final : public System {
 
   SystemDescription is_;
 };
-
-constexpr std::pair<Symmetry::Kind, const char*> symmetry_names[] = {
-    {Symmetry::Kind::fourier_translation, "fourier_translation"},
-    {Symmetry::Kind::fourier_reflection, "fourier_reflection"},
-    {Symmetry::Kind::cyclic_shift, "cyclic_shift"}};
 
 constexpr std::pair<Lattice::Edge, const char*> edge_names[] = {{Lattice::Edge::periodic, "periodic"},
                                                                 {Lattice::Edge::nearest, "nearest"},
@@ -135,9 +132,7 @@ SystemDescription describe(const System& system) {
 
 std::string to_text(const SystemDescription& description) {
   Json symmetries = Json::array();
-  for (const Symmetry& symmetry : description.symmetries)
-    for (const auto& [kind, name] : symmetry_names)
-      if (kind == symmetry.kind) symmetries.push_back(name);
+  for (const Symmetry& symmetry : description.symmetries) symmetries.push_back(name_of(symmetry.kind));
   Json lattices = Json::array();
   for (const Lattice& lattice : description.lattices) lattices.push_back(to_json(lattice));
   return Json{{"name", description.name},
@@ -164,8 +159,8 @@ SystemDescription description_from(const std::string& text, const std::string& f
     json.at("fourier_modes").get_to(description.fourier_modes);
     json.at("constants").get_to(description.constants);
     for (const Json& symmetry : json.at("symmetries"))
-      for (const auto& [kind, name] : symmetry_names)
-        if (symmetry.get<std::string>() == name) description.symmetries.push_back({kind});
+      if (const auto kind = symmetry_named(symmetry.get<std::string>()))
+        description.symmetries.push_back({*kind});
     for (const Json& lattice : json.value("lattices", Json::array()))
       description.lattices.push_back(lattice_from(lattice));
   } catch (const Json::exception& error) {

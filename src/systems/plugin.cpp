@@ -14,6 +14,7 @@
 #include <filesystem>
 #include <mac/config.hpp>
 #include <mac/error.hpp>
+#include <mac/linear_part.hpp>
 #include <mac/own_plugin.hpp>
 #include <mac/progress.hpp>
 #include <mac/random.hpp>
@@ -23,6 +24,7 @@
 
 #include "io/input_file.hpp"
 #include "systems/read_lattices.hpp"
+#include "systems/symmetries.hpp"
 
 namespace mac {
 
@@ -37,44 +39,76 @@ struct Library {
   decltype(&mac_full_rhs) full = nullptr;
   decltype(&mac_reduced_rhs) reduced = nullptr;
   decltype(&mac_sample) sample = nullptr;
-  decltype(&mac_reduced_vjp) vjp = nullptr;  // may be missing
+  // These may be missing.
+  decltype(&mac_reduced_vjp) vjp = nullptr;
+  decltype(&mac_reduced_jvp) jvp = nullptr;
+  decltype(&mac_linear_part) linear = nullptr;
+  decltype(&mac_diagnostics) diagnose = nullptr;
 
   std::string name, time_unit;
   std::vector<std::string> resolved_names, closure_names, parameter_names;
   std::vector<std::size_t> targets;
   std::vector<Lattice> lattices;
+  std::vector<Symmetry> symmetries;
+  std::vector<std::string> diagnostic_names;
+  std::vector<bool> conserved;  // of each diagnostic
   std::vector<double> defaults;
   std::size_t size = 0, random = 0, warmup_steps = 0;
 };
 
-/// grad += (dR^/dy)^T adjoint: the library's own, or by central differences.
+/// dR^/dy_k at y, by central differences.
+void difference(const Library& library, const double* p, const double* y, std::size_t k, double* rates) {
+  const std::size_t d = library.resolved_names.size();
+  const double step = difference_step * (1 + std::abs(y[k]));
+  std::vector<double> at(y, y + d), below(d);
+  at[k] = y[k] + step;
+  library.reduced(p, at.data(), rates);
+  at[k] = y[k] - step;
+  library.reduced(p, at.data(), below.data());
+  for (std::size_t i = 0; i < d; ++i) rates[i] = (rates[i] - below[i]) / (2 * step);
+}
+
+/// grad += (dR^/dy)^T adjoint: the library's own, from its tangents, or by central differences.
 void add_vjp(const Library& library, const double* p, const double* y, const double* adjoint, double* grad,
              bool by_differences) {
   const std::size_t d = library.resolved_names.size();
+  std::vector<double> slopes(d);
   if (library.vjp && !by_differences) {
-    std::vector<double> gradient(d);
-    library.vjp(p, y, adjoint, gradient.data());
-    for (std::size_t k = 0; k < d; ++k) grad[k] += gradient[k];
+    library.vjp(p, y, adjoint, slopes.data());
+    for (std::size_t k = 0; k < d; ++k) grad[k] += slopes[k];
     return;
   }
-  std::vector<double> at(y, y + d), above(d), below(d);
+  std::vector<double> unit(d);
   for (std::size_t k = 0; k < d; ++k) {
-    const double step = difference_step * (1 + std::abs(y[k]));
-    at[k] = y[k] + step;
-    library.reduced(p, at.data(), above.data());
-    at[k] = y[k] - step;
-    library.reduced(p, at.data(), below.data());
-    at[k] = y[k];
-    for (std::size_t i = 0; i < d; ++i) grad[k] += adjoint[i] * (above[i] - below[i]) / (2 * step);
+    if (library.jvp && !by_differences) {
+      unit[k] = 1;
+      library.jvp(p, y, unit.data(), slopes.data());
+      unit[k] = 0;
+    } else {
+      difference(library, p, y, k, slopes.data());
+    }
+    for (std::size_t i = 0; i < d; ++i) grad[k] += adjoint[i] * slopes[i];
   }
 }
 
-class PluginSystem final : public System {
+/// Why the reduced equations do not have the symmetries that the library declares; empty: they have them.
+std::string broken_symmetry(const Library& library, const double* p) {
+  for (const Symmetry& symmetry : library.symmetries) {
+    const auto reason = why_not(symmetry, library.resolved_names, library.targets,
+                                [&](const double* y, double* rates) { library.reduced(p, y, rates); });
+    if (reason) return fmt::format("its symmetry {} does not fit: {}", name_of(symmetry.kind), *reason);
+  }
+  return "";
+}
+
+class PluginSystem final : public System, public LinearPart {
  public:
   PluginSystem(std::shared_ptr<const Library> library, const ConfigTable& table) : is_(std::move(library)) {
     table.has("plugin");  // where the library is
     for (std::size_t i = 0; i < is_->parameter_names.size(); ++i)
       p_.push_back(table.number_or(is_->parameter_names[i], is_->defaults[i]));
+    if (const std::string fault = broken_symmetry(*is_, p_.data()); !fault.empty())
+      table.fail("name", "with these parameters, " + fault);
   }
 
   std::string_view name() const override { return is_->name; }
@@ -83,10 +117,18 @@ class PluginSystem final : public System {
   const std::vector<std::string>& closure_names() const override { return is_->closure_names; }
   std::span<const std::size_t> closure_targets() const override { return is_->targets; }
   std::vector<Lattice> lattices() const override { return is_->lattices; }
+  std::vector<Symmetry> symmetries() const override { return is_->symmetries; }
+  std::size_t fourier_modes() const override { return modes_of(is_->symmetries, resolved_size()); }
 
   void reduced_rhs(const double* y, double* dydt) const override { is_->reduced(p_.data(), y, dydt); }
   void reduced_rhs_vjp(const double* y, const double* adjoint, double* grad_y) const override {
     add_vjp(*is_, p_.data(), y, adjoint, grad_y, false);
+  }
+  std::vector<double> linear_part() const override {
+    if (!is_->linear) return {};
+    std::vector<double> linear(resolved_size() * resolved_size());
+    is_->linear(p_.data(), linear.data());
+    return linear;
   }
 
   std::size_t full_size() const override { return is_->size; }
@@ -98,7 +140,14 @@ class PluginSystem final : public System {
     if (initial) initial->fail("", "this system has one distribution of initial states, its own");
     return std::make_unique<Sampled>(is_, p_);
   }
-  std::vector<Diagnostic> diagnostics(std::span<const double>) const override { return {}; }
+  std::vector<Diagnostic> diagnostics(std::span<const double> full_state) const override {
+    std::vector<double> values(is_->diagnostic_names.size());
+    if (!values.empty()) is_->diagnose(p_.data(), full_state.data(), values.data());
+    std::vector<Diagnostic> result;
+    for (std::size_t i = 0; i < values.size(); ++i)
+      result.push_back({is_->diagnostic_names[i], values[i], is_->conserved[i]});
+    return result;
+  }
 
  private:
   struct WithClosure {
@@ -176,6 +225,15 @@ void read_description(const char* text, Library& library) {
   library.time_unit = table.string_or("time_unit", "1");
   if (const auto lattices = table.table_if("lattices"))
     library.lattices = read_lattices(*lattices, library.resolved_names);
+  library.symmetries = read_symmetries(table);
+  library.diagnostic_names = table.strings_or("diagnostics", {});
+  expect_names(table, "diagnostics", library.diagnostic_names);
+  const std::vector<std::string> conserved = table.strings_or("conserved", {});
+  for (const std::string& name : conserved)
+    if (std::ranges::count(library.diagnostic_names, name) == 0)
+      table.fail("conserved", fmt::format("\"{}\" is none of the diagnostics", name));
+  for (const std::string& name : library.diagnostic_names)
+    library.conserved.push_back(std::ranges::count(conserved, name) > 0);
   table.reject_unknown_keys();
 }
 
@@ -204,6 +262,20 @@ class Guarded {
   std::vector<double> numbers_;
 };
 
+/// What a function gives for derivatives beside differences of mac_reduced_rhs; what is wrong, or nothing.
+std::string compare(const Library& library, const char* function, Guarded& given,
+                    const std::vector<double>& expected) {
+  if (auto fault = given.fault(function); !fault.empty()) return fault;
+  double size = 0;
+  for (const double value : expected) size = std::max(size, std::abs(value));
+  for (std::size_t k = 0; k < expected.size(); ++k)
+    if (std::abs(given.data()[k] - expected[k]) > 1e-4 * (1e-6 + size))
+      return fmt::format(
+          "{} is not the derivative of mac_reduced_rhs: for {} it gives {:g}, differences give {:g}",
+          function, library.resolved_names[k], given.data()[k], expected[k]);
+  return "";
+}
+
 /// Calls everything once. `about(function)` is told what comes next; what is wrong, or nothing.
 template <class About>
 std::string try_out(const Library& library, const About& about) {
@@ -212,7 +284,7 @@ std::string try_out(const Library& library, const About& about) {
   std::vector<double> uniform(library.random);
   for (double& number : uniform) number = random.uniform();
   const double* const p = library.defaults.data();
-  Guarded z(library.size), rate(library.size), reduced(d), gradient(d);
+  Guarded z(library.size), rate(library.size), reduced(d), gradient(d), tangent(d);
   about("mac_sample");
   library.sample(p, uniform.data(), z.data());
   if (auto fault = z.fault("mac_sample"); !fault.empty()) return fault;
@@ -222,22 +294,37 @@ std::string try_out(const Library& library, const About& about) {
   about("mac_reduced_rhs");
   library.reduced(p, z.data(), reduced.data());
   if (auto fault = reduced.fault("mac_reduced_rhs"); !fault.empty()) return fault;
-  if (!library.vjp) return "";
-  about("mac_reduced_vjp");
-  std::vector<double> adjoint(d), expected(d);
-  for (double& number : adjoint) number = random.normal();
-  library.vjp(p, z.data(), adjoint.data(), gradient.data());
-  if (auto fault = gradient.fault("mac_reduced_vjp"); !fault.empty()) return fault;
-  add_vjp(library, p, z.data(), adjoint.data(), expected.data(), true);
-  double size = 0;
-  for (const double value : expected) size = std::max(size, std::abs(value));
-  for (std::size_t k = 0; k < d; ++k)
-    if (std::abs(gradient.data()[k] - expected[k]) > 1e-4 * (1e-6 + size))
-      return fmt::format(
-          "mac_reduced_vjp is not the derivative of mac_reduced_rhs: for {} it gives {:g}, differences give "
-          "{:g}",
-          library.resolved_names[k], gradient.data()[k], expected[k]);
-  return "";
+  if (auto fault = broken_symmetry(library, p); !fault.empty()) return fault;
+  std::vector<double> weights(d);
+  for (double& number : weights) number = random.normal();
+  if (library.vjp) {
+    about("mac_reduced_vjp");
+    std::vector<double> expected(d);
+    library.vjp(p, z.data(), weights.data(), gradient.data());
+    add_vjp(library, p, z.data(), weights.data(), expected.data(), true);
+    if (auto fault = compare(library, "mac_reduced_vjp", gradient, expected); !fault.empty()) return fault;
+  }
+  if (library.jvp) {
+    about("mac_reduced_jvp");
+    std::vector<double> expected(d), slopes(d);
+    library.jvp(p, z.data(), weights.data(), tangent.data());
+    for (std::size_t k = 0; k < d; ++k) {
+      difference(library, p, z.data(), k, slopes.data());
+      for (std::size_t i = 0; i < d; ++i) expected[i] += slopes[i] * weights[k];
+    }
+    if (auto fault = compare(library, "mac_reduced_jvp", tangent, expected); !fault.empty()) return fault;
+  }
+  if (library.linear) {
+    about("mac_linear_part");
+    Guarded linear(d * d);
+    library.linear(p, linear.data());
+    if (auto fault = linear.fault("mac_linear_part"); !fault.empty()) return fault;
+  }
+  if (library.diagnostic_names.empty()) return "";
+  about("mac_diagnostics");
+  Guarded values(library.diagnostic_names.size());
+  library.diagnose(p, z.data(), values.data());
+  return values.fault("mac_diagnostics");
 }
 
 /// What the child says, to its end; the user may interrupt a function that never comes back.
@@ -346,7 +433,12 @@ void load_plugin(const std::string& path) {
   find(handle, path, "mac_reduced_rhs", library->reduced);
   find(handle, path, "mac_sample", library->sample);
   find(handle, path, "mac_reduced_vjp", library->vjp, false);
+  find(handle, path, "mac_reduced_jvp", library->jvp, false);
+  find(handle, path, "mac_linear_part", library->linear, false);
+  find(handle, path, "mac_diagnostics", library->diagnose, false);
   read_description(system(), *library);
+  if (!library->diagnostic_names.empty() && !library->diagnose)
+    throw UsageError("{}: declares diagnostics, but has no function mac_diagnostics", path);
   check(*library);
   register_system(library->name, [library](const ConfigTable& table) {
     return std::make_unique<PluginSystem>(library, table);

@@ -96,7 +96,9 @@ std::unique_ptr<System> checked(std::unique_ptr<System> system) {
 void check_symmetries(const System& system) {
   const std::size_t d = system.resolved_size(), modes = system.fourier_modes();
   for (const Symmetry& symmetry : system.symmetries())
-    if (symmetry.kind != Symmetry::Kind::cyclic_shift && (modes == 0 || d != 2 * modes))
+    if ((symmetry.kind == Symmetry::Kind::fourier_translation ||
+         symmetry.kind == Symmetry::Kind::fourier_reflection) &&
+        (modes == 0 || d != 2 * modes))
       throw UsageError(
           "the system \"{}\" declares a symmetry of Fourier modes, but has {} modes for {} resolved "
           "variables; it takes phi_1..phi_M psi_1..psi_M and fourier_modes() = M",

@@ -24,15 +24,23 @@ void shift(double* rows, std::size_t count, std::size_t ring, std::size_t by) {
   for (double* row = rows; row != rows + count * ring; row += ring) std::rotate(row, row + by, row + ring);
 }
 
+void negate(double* numbers, std::size_t count) {
+  for (std::size_t i = 0; i < count; ++i) numbers[i] = -numbers[i];
+}
+
 }  // namespace
 
 Augmentation::Augmentation(const System& system)
     : symmetries_(system.symmetries()),
-      modes_(has(Symmetry::Kind::fourier_translation) ? system.fourier_modes() : 0),
+      modes_(has(Symmetry::Kind::fourier_translation) || has(Symmetry::Kind::fourier_reflection)
+                 ? system.fourier_modes()
+                 : 0),
       d_(system.resolved_size()),
       c_(system.closure_size()) {
   check_symmetries(system);
-  if (!symmetries_.empty() && d_ != c_)
+  const bool moves_components = std::ranges::any_of(
+      symmetries_, [](const Symmetry& symmetry) { return symmetry.kind != Symmetry::Kind::reflection; });
+  if (moves_components && d_ != c_)
     throw Error("the symmetries of {} need a closure for each of its {} resolved variables, not {}",
                 system.name(), d_, c_);
 }
@@ -53,21 +61,22 @@ Augmentation::Element Augmentation::draw(RandomStream& random) const {
       case Symmetry::Kind::cyclic_shift:
         element.shift = random.below(d_);
         break;
+      case Symmetry::Kind::reflection:
+        element.negative = random.below(2) == 1;
+        break;
     }
   return element;
 }
 
 // With T_a the translation and S the reflection, S T_a = T_{-a} S. The image is S T_b y = T_{-b} S y, and in its frame,
-// whatever b, T_{-f} S y = S T_f y with f the angle of S y.
+// whatever b, T_{-f} S y = S T_f y with f the angle of S y. The sign goes with either.
 Augmentation::Element Augmentation::into_frame(const Element& drawn, const double* y) const {
-  Element element = drawn;
-  if (!drawn.reflected) {
-    element.angle = -fourier_angle(modes_, y);
-    return element;
-  }
   std::vector<double> image(y, y + 2 * modes_);
-  reflect(image.data(), 1, modes_);
-  element.angle = fourier_angle(modes_, image.data());
+  if (drawn.reflected) reflect(image.data(), 1, modes_);
+  if (drawn.negative) negate(image.data(), image.size());
+  const double angle = fourier_angle(modes_, image.data());
+  Element element = drawn;
+  element.angle = drawn.reflected ? angle : -angle;
   return element;
 }
 
@@ -86,6 +95,10 @@ void Augmentation::apply(const Element& element, double* resolved, std::size_t s
   if (has(Symmetry::Kind::cyclic_shift)) {
     shift(resolved, states, d_, element.shift);
     shift(closure, closures, c_, element.shift);
+  }
+  if (element.negative) {
+    negate(resolved, states * d_);
+    negate(closure, closures * c_);
   }
 }
 

@@ -11,11 +11,12 @@ class Augmentation {
  public:
   explicit Augmentation(const System& system);
 
-  /// One element of the symmetry group: translation, then reflection, then cyclic shift.
+  /// One element of the symmetry group: translation, then reflection, then cyclic shift, then the sign.
   struct Element {
     double angle = 0;  // mode k turns by k angle
     bool reflected = false;
     std::size_t shift = 0;
+    bool negative = false;
   };
   Element draw(RandomStream& random) const;
   /// Of the image by `drawn` of a trajectory that begins at y: what leads from the trajectory to that image in the frame
@@ -26,7 +27,9 @@ class Augmentation {
   void apply(const Element& element, double* resolved, std::size_t states, double* closure,
              std::size_t closures) const;
 
-  std::size_t turned_modes() const { return modes_; }  // Fourier modes that a translation turns; 0: none
+  std::size_t turned_modes() const {
+    return modes_;
+  }  // Fourier modes that a symmetry turns or reflects; 0: none
 
  private:
   bool has(Symmetry::Kind kind) const;

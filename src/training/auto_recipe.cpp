@@ -81,7 +81,9 @@ class AutoTraining {
       search_.on_first_half = work(settled(planned(), short_trial())) <
                               work(with_settings(plan_, planned(), trial_steps(), times(), dt()));
       search_.none = error_without_closure();
-      search_.horizon = dt() * static_cast<double>(judged_intervals());
+      const auto intervals = static_cast<double>(judged_intervals());
+      search_.horizon = dt() * intervals;
+      search_.beyond = dt() * std::round(training().validation_beyond * intervals);
       try_kinds();
       try_frame();
       if (is_open(training(), "loss") && starts_anywhere(training())) try_rollouts_alone();

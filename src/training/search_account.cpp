@@ -25,8 +25,8 @@ std::vector<std::string> notes_of(const Json& search) {
   std::vector<std::string> notes;
   if (const auto horizon = search.value("horizon", Json()); horizon.is_number())
     notes.push_back(fmt::format(
-        "errors are those of free rollouts of length {:g}; of what comes later only the range was looked at",
-        horizon.get<double>()));
+        "errors are those of free rollouts of length {:g}{}", horizon.get<double>(),
+        search.value("beyond", 0.0) > 0 ? "; of what comes later only the range was looked at" : ""));
   if (const auto equations = search.value("equations", std::string()); !equations.empty())
     notes.push_back("rolled out " + equations);
   if (const auto coupling = search.value("coupling", std::string()); !coupling.empty())

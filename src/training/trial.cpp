@@ -248,6 +248,7 @@ nlohmann::json to_json(const Search& search) {
           {"equations", search.equations},
           {"coupling", search.coupling},
           {"horizon", if_judged(search.horizon)},
+          {"beyond", if_judged(search.beyond)},
           {"on_first_half", search.on_first_half},
           {"error_without_closure", if_judged(search.none)},
           {"trials", trials},

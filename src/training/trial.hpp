@@ -76,6 +76,7 @@ struct Search {
   std::string coupling =
       {};  // what is learned, the closure's value at a time or its mean, and why; empty: not judged
   double horizon = 0;          // length of the free rollouts whose errors are compared
+  double beyond = 0;           // for how long they went on, to see whether they stay in the range of the data
   bool judged = true;          // false: there was nothing to roll out with, and errors are validation losses
   bool on_first_half = false;  // short trials learned from the first half of what the whole trainings did
   double none = 0;             // error without a closure

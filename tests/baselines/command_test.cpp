@@ -82,6 +82,10 @@ TEST(BaselinePlan, IsRefusedWhereItMakesNoSense) {
           "[[models]]\nkind = 'cubic_memory'\n")
           .find("Fourier"),
       std::string::npos);
+  // Modes as text are not kept as the kernels take them.
+  const std::string text = test::read_bytes(std::string(MAC_EXPERIMENTS) + "/equations/burgers.toml");
+  EXPECT_NE(complaint(text + "[[models]]\nkind = 'linear_memory'\n").find("not for burgers_text"),
+            std::string::npos);
 }
 
 TEST(BaselineCommands, TrainAndRollOutMemoryModels) {

@@ -150,18 +150,37 @@ std::vector<double> after(const System& system, ReducedStep dt, std::vector<doub
   return y;
 }
 
+/// Cells that react and exchange, as text: differences decay at up to 4 D.
+std::string cells(int n, int exchange) {
+  return "kind = 'equations'\nname = 'cells'\nparameters = { N = " + std::to_string(n) +
+         ", D = " + std::to_string(exchange) +
+         " }\n"
+         "resolved = ['u[i], i = 1..N, cyclic']\nhidden = ['w[i], i = 1..N, cyclic']\nreduced = { w = 0 }\n"
+         "equations = \"\"\"\ndu[i] = D*(u[i-1] - 2*u[i] + u[i+1]) + u[i] - u[i]^3 + sin(2*pi*i/N)*u[i]^2 - "
+         "w[i]\n"
+         "dw[i] = u[i] - w[i]\n\"\"\"\ninitial = { u = 'normal(0, 0.1)', w = 0 }";
+}
+const std::string stiff_cells = cells(32, 150);
+
 TEST(ReducedStep, OfEtdrk4ConvergesAtFourthOrderAndTakesStiffModesExactly) {
   // 16 modes on 22: the fastest decays at (16 q)^4 = 436, 22 times as fast as RK4 takes with steps of 0.125.
-  const auto system = make("name = 'ks'\nmodes = 16\ngrid = 128");
-  std::vector<double> y = normal(32, 1, 7);
-  for (std::size_t k = 0; k < 32; ++k) y[k] *= std::exp(-0.6 * static_cast<double>(k % 16));
-  const auto exact = after(*system, {0.125, 100}, y);
-  const auto error = [&](std::size_t substeps) {
-    return distance(after(*system, {0.125, substeps, StepMethod::etdrk4}, y), exact);
-  };
-  EXPECT_LT(error(1), 1e-2 * distance(exact, std::vector<double>(32)));
-  EXPECT_GT(std::log2(error(4) / error(8)), 3);  // stiff modes come to the order of 4 late
-  EXPECT_FALSE(distance(after(*system, {0.125, 1}, y), exact) < 1e3) << "blows up, to NaN in the end";
+  // Both begin smoothly: where the fastest modes are large at first, any method is late to come to its order.
+  for (const std::string& table : {std::string("name = 'ks'\nmodes = 16\ngrid = 128"), stiff_cells}) {
+    const auto system = make(table);
+    std::vector<double> y = normal(32, 1, 7);
+    for (std::size_t k = 0; k < 32; ++k)
+      y[k] = table == stiff_cells ? 1 + 0.2 * std::sin(M_PI / 16 * static_cast<double>(k + 1))
+                                  : y[k] * std::exp(-0.6 * static_cast<double>(k % 16));
+    const auto exact = after(*system, {0.125, 100}, y);
+    const auto error = [&](std::size_t substeps) {
+      return distance(after(*system, {0.125, substeps, StepMethod::etdrk4}, y), exact);
+    };
+    const double size = distance(exact, std::vector<double>(32));
+    EXPECT_LT(error(1), 1e-2 * size) << table;
+    EXPECT_GT(std::log2(error(4) / error(8)), 3) << table;  // stiff modes come to the order of 4 late
+    EXPECT_LT(error(50), 1e-6 * size) << table;             // both methods' errors
+    EXPECT_FALSE(distance(after(*system, {0.125, 1}, y), exact) < 1e3) << "blows up, to NaN in the end";
+  }
 }
 
 std::string study(const std::string& system, const std::string& step, const std::string& rollout = "") {
@@ -184,12 +203,12 @@ class ChosenStep : public ::testing::Test {
 
 const std::string stiff_ks = "name = 'ks'\nmodes = 16\ngrid = 72\nwarmup_steps = 500";
 const std::string ks_step = "dt = 0.05\nstride = 5";
-/// y decays towards the hidden x at this rate, whose reduced model has x at its mean.
-std::string decay(const std::string& rate) {
+/// y rests at 1, where it would come back at this rate, which no linear term says. The reduced model is without x.
+std::string decay(const std::string& rate, const std::string& more = "") {
   return "kind = 'equations'\nname = 'decay'\nparameters = { a = " + rate +
          " }\nresolved = ['y']\nhidden = ['x']\nreduced = { x = 0 }\n"
-         "equations = \"\"\"\ndy = a*(x - y)\ndx = -x\n\"\"\"\ninitial = { y = 'uniform(0, 1)', x = "
-         "'uniform(0, 1)' }";
+         "equations = \"\"\"\ndy = a/2*(x - y*abs(y))" +
+         more + "\ndx = 0*x\n\"\"\"\ninitial = { y = 1, x = 1 }";
 }
 
 TEST_F(ChosenStep, IsOneOfRk4WhereThatIsStable) {
@@ -221,6 +240,31 @@ TEST_F(ChosenStep, IsSeveralOfRk4Elsewhere) {
   const ReducedStep step = chosen(data(study(decay("20"), "dt = 0.01\nstride = 50")));
   EXPECT_EQ(step.method, StepMethod::rk4);
   EXPECT_EQ(step.substeps, 5u);
+}
+
+TEST_F(ChosenStep, IsOfRk4WhereTheLinearTermsHideSomeOfTheStiffness) {
+  // The slope is -25, of which +5 is the linear term: what is left is stiffer, and ETDRK4 would need more steps.
+  const ReducedStep step = chosen(data(study(decay("20", " + 5*(y - y*abs(y))"), "dt = 0.01\nstride = 50")));
+  EXPECT_EQ(step.method, StepMethod::rk4);
+  EXPECT_EQ(step.substeps, 6u);
+}
+
+TEST_F(ChosenStep, IsOfRk4WhereFewOfThemAreCheaperThanDenseMatrices) {
+  // 4 D times the closure step of 0.1, less what grows: RK4 needs three steps, or nine, and one of ETDRK4 with 128
+  // variables costs as much as three.
+  EXPECT_EQ(chosen(data(study(cells(128, 15), "dt = 0.01\nstride = 10"))).method, StepMethod::rk4);
+  EXPECT_EQ(chosen(data(study(cells(128, 50), "dt = 0.01\nstride = 10"))).method, StepMethod::etdrk4);
+  // In steps that are given it is what is stable.
+  const DataFile file = data(study(cells(128, 15), "dt = 0.01\nstride = 10"));
+  EXPECT_EQ(choose_step(*file.experiment().system, {2, "auto"}, file).method, StepMethod::etdrk4);
+  EXPECT_EQ(choose_step(*file.experiment().system, {3, "auto"}, file).method, StepMethod::rk4);
+}
+
+TEST_F(ChosenStep, OfATextIsEtdrk4WhereItsLinearTermsAreStiff) {
+  // 20 from the linear term: RK4 would need five.
+  const ReducedStep step = chosen(data(study(decay("1e-3", " + 20*(x - y)"), "dt = 0.01\nstride = 50")));
+  EXPECT_EQ(step.method, StepMethod::etdrk4);
+  EXPECT_EQ(step.substeps, 1u);
 }
 
 TEST_F(ChosenStep, IsWhatThePlanSays) {

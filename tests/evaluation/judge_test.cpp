@@ -64,6 +64,11 @@ TEST_F(Judged, ATrainingByFreeRolloutsOnValidationData) {
   EXPECT_TRUE(harmless[0].sentence.ends_with(
       "; judged over free rollouts of length 0.2: beyond that nothing was tested"))
       << harmless[0].sentence;
+  Model after_a_past = network(experiment_, 1e-9);
+  after_a_past.provenance["training"] = "history = 0.05\n";
+  save_model(after_a_past, folder_.file("past.safetensors"));
+  const std::string judged = judge_training(folder_.file("past.safetensors"), *data_, 1).at(0).sentence;
+  EXPECT_NE(judged.find("rollouts of length 0.15:"), std::string::npos) << judged;
   const std::vector<Verdict> harmful = judge_training(save(1), *data_, 1);
   EXPECT_LT(harmful.at(0).comparisons.at(0).better.value(), 0.5);
   EXPECT_FALSE(harmful[0].warnings.empty());

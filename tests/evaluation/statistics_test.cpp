@@ -67,8 +67,28 @@ TEST(Statistics, OfNormalDistributionsAreThoseOfTheFormulas) {
   const auto beyond = [](double z) { return 0.5 * std::erfc(z / std::numbers::sqrt2); };
   EXPECT_NEAR(x.above, beyond((2.3263 - mean) / std), 0.01);
   EXPECT_NEAR(x.below, beyond((2.3263 + mean) / std), 0.01);
+  EXPECT_NEAR(x.far_above, beyond((3.0902 - mean) / std), 0.005);
+  EXPECT_NEAR(x.far_below, beyond((3.0902 + mean) / std), 0.005);
   // Neighbours are independent: the overlap of pairs is the square of that of one.
   EXPECT_NEAR(statistics.neighbours.value().value, std::sqrt(1 - overlap * overlap), 0.05);
+}
+
+TEST(Statistics, OfVariablesThatAreNoRingAverageTheirPairsOfNeighbours) {
+  RolloutFile rollout = rollout_of("mac", 0, 1);
+  rollout.experiment = Experiment::parse(
+      "[system]\nname = 'ks'\nlength = 22.0\nmodes = 2\ngrid = 16\nwarmup_steps = 1\n[data]\ndt = 0.005\n"
+      "stride = 2\n[data.statistics]\ntrajectories = 4\nhorizon = 39.99\n",
+      "study.toml");
+  const double independent = statistics_of(evaluate({rollout})).neighbours.value().value;
+  RolloutSplit& split = rollout.splits[0];
+  // The second follows the first: each alone has the distribution it had.
+  for (std::size_t i = 0; i < split.resolved.size(); i += sites) split.resolved[i + 1] = split.resolved[i];
+  split.resolved[0] = nan;  // masked
+  const Statistics& statistics = statistics_of(evaluate({rollout}));
+  ASSERT_EQ(statistics.quantities[1].name, "phi2");
+  EXPECT_LT(statistics.quantities[1].hellinger.value, 0.05);
+  // One pair of three lies on a line, where hardly any of the truth does: a distance near 1.
+  EXPECT_GT(statistics.neighbours.value().value, independent + 0.2);
 }
 
 TEST(Statistics, WassersteinsDistanceOfAShiftIsTheShift) {

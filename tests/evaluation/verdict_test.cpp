@@ -61,6 +61,14 @@ TEST(Verdict, IsTheGeometricMeanOverVariablesOfTheRatioToNoClosure) {
   EXPECT_TRUE(verdict.warnings.empty());
 }
 
+TEST(Verdict, LeavesOutVariablesThatTheClosureDoesNotReach) {
+  const auto better = [](const RolloutFile& mine, const RolloutFile& none) {
+    return only({mine, none}).comparisons.at(0).better.value();
+  };
+  EXPECT_NEAR(better(rollout_of("mac", 0.1, 0.3), rollout_of("markov", 0.4, 0.3)), 4, 1e-12);
+  EXPECT_EQ(better(rollout_of("mac", 0.1, 0.3), rollout_of("markov", 0.1, 0.3)), 1) << "no closure at all";
+}
+
 TEST(Verdict, SaysThatALossIsBeyondTheTrainingHorizon) {
   RolloutFile mine = rollout_of("mac", 0.4, 0.4), none = rollout_of("markov", 0.2, 0.2);
   std::string text = burgers().config.text();

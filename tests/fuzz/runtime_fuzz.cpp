@@ -275,6 +275,10 @@ class Host {
     for (const auto& array : in) from.push_back(choices_.maybe_null(array.data()));
     for (auto& array : out) to.push_back(choices_.maybe_null(array.data()));
     mac_step_fields(state, extents, from.data(), strides, to.data(), strides, &error);
+    mac_closure_at_fields(state, MAC_HOLD_LINEAR, 0.5, extents, to.data(), strides, &error);
+    // There may be no coupler: null is refused.
+    mac_coupler_begin_fields(coupler_, extents, from.data(), strides, &error);
+    mac_coupler_closure_fields(coupler_, 0.5, extents, to.data(), strides, &error);
   }
 
   mac_model* model_;

@@ -7,6 +7,7 @@
 
 #include "cli/command_line.hpp"
 #include "data/split_group.hpp"
+#include "io/file_digest.hpp"
 #include "io/hdf5.hpp"
 
 namespace mac {
@@ -89,6 +90,17 @@ TEST_F(ForeignHdf5, ThatCrashesOrHangsHdf5IsAnError) {
     const ProgramResult result = mac(std::string("info " MAC_TEST_DATA "/") + name, "timeout 60");
     EXPECT_EQ(result.exit_code, 1) << name << "\n" << result.output;
     EXPECT_EQ(result.output.find("mac: "), 0u) << result.output;
+  }
+}
+
+// A digest is no signature: whoever made the file can have given it one.
+TEST_F(ForeignHdf5, ThatCrashesOrHangsHdf5IsAnErrorWithADigestAsWell) {
+  for (const char* name : {"hdf5_crash.h5", "hdf5_hang.h5"}) {
+    test::write_bytes(file(name), test::read_bytes(std::string(MAC_TEST_DATA "/") + name));
+    append_digest(file(name), name);
+    const ProgramResult result = mac(std::string("info @/") + name, "timeout 60");
+    EXPECT_EQ(result.exit_code, 1) << name << "\n" << result.output;
+    EXPECT_NE(result.output.find("is damaged: reading it "), std::string::npos) << result.output;
   }
 }
 

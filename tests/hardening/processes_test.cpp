@@ -26,6 +26,7 @@ class Processes : public CommandLine {
     std::string longer = test::study;
     longer.replace(longer.find("trajectories = 3"), 16, "trajectories = 1000000");
     write_bytes(file("longer.toml"), longer);
+    for (const int signal : {SIGHUP, SIGINT}) ::signal(signal, SIG_DFL);  // as they are not under nohup
   }
   std::size_t temporaries() const {
     std::size_t count = 0;

@@ -14,9 +14,10 @@ def run(tool, *arguments):
     return subprocess.run([ROOT / "bench" / tool, *map(str, arguments)], capture_output=True, text=True)
 
 
-def record(path, processor="A", **medians):
+def record(path, machine={}, **medians):
+    machine = {"processor": "A", "model": "family 1, model 2", "vectors": "avx2 fma", "cores": 2} | machine
     seconds = {name: {"median": m, "low": 0.9 * m, "high": 1.1 * m, "runs": 5} for name, m in medians.items()}
-    path.write_text(json.dumps({"date": f"2026-01-{len(path.stem):02}", "commit": path.stem, "machine": {"processor": processor, "cores": 2}, "seconds": seconds}))
+    path.write_text(json.dumps({"date": f"2026-01-{len(path.stem):02}", "commit": path.stem, "machine": machine, "seconds": seconds}))
     return path
 
 
@@ -31,11 +32,27 @@ def test_ratios_are_those_of_the_medians_and_differences_beyond_the_spread_are_n
     assert len({len(line) for line in compared.stdout.splitlines() if not line.endswith("slower")}) == 1  # columns line up
 
 
-def test_records_of_other_machines_are_compared_with_a_warning(tmp_path):
-    compared = run("compare", record(tmp_path / "old.json", step=1), record(tmp_path / "new.json", "B", step=1))
-    assert compared.returncode == 0 and "different machines" in compared.stderr
+@pytest.mark.parametrize(
+    "old,new,sentence",
+    [
+        ({}, {"processor": "B"}, "different machines"),
+        ({}, {"model": "family 1, model 3"}, "different machines"),  # two generations of one name
+        ({}, {"cores": 4}, "different machines"),
+        ({}, {"vectors": "avx2 avx512f fma"}, "its vector instructions differ"),
+        ({"model": ""}, {}, "different machines"),  # a record from before the model was kept
+        ({"model": ""}, {"model": ""}, "may be different machines"),
+    ],
+)
+def test_records_of_different_machines_are_not_compared(tmp_path, old, new, sentence):
+    compared = run("compare", record(tmp_path / "old.json", old, step=1), record(tmp_path / "new.json", new, step=1))
+    assert compared.returncode == 2 and sentence in compared.stderr and compared.stdout == ""
+
+
+def test_the_trend_has_a_table_for_each_machine(tmp_path):
+    record(tmp_path / "old.json", {"model": ""}, step=1)
+    record(tmp_path / "new.json", step=1)
     page = run("compare", "--markdown", tmp_path / "old.json", tmp_path / "new.json").stdout
-    assert page.count("\n## ") == 2
+    assert page.count("\n## ") == 2 and "## A (its model was not recorded), 2 cores" in page and "## A (family 1, model 2), 2 cores" in page
 
 
 @pytest.mark.parametrize(
@@ -58,7 +75,7 @@ def test_a_record_keeps_what_was_measured(tmp_path):
     kept = json.loads((tmp_path / "r.json").read_text())
     (seconds,) = kept["seconds"].values()
     assert seconds["runs"] == 3 and 0 < seconds["low"] <= seconds["median"] <= seconds["high"]
-    assert kept["machine"]["cores"] >= 1 and "host" not in (tmp_path / "r.json").read_text()
+    assert kept["machine"]["cores"] >= 1 and kept["machine"]["model"] and "host" not in (tmp_path / "r.json").read_text()
     wrong = run("record", "--program", program, "--filter", "^nothing$", "-o", tmp_path / "n.json")
     assert wrong.returncode == 2 and "no benchmark is called ^nothing$" in wrong.stderr and not (tmp_path / "n.json").exists()
 

@@ -102,34 +102,47 @@ def test_fit_is_the_same_bytes_with_the_same_seed_and_threads_do_not_matter(tmp_
     assert first.file_bytes == second.file_bytes
 
 
-def test_a_periodic_forcing_of_rhs_is_two_more_variables(tmp_path):
-    """A forced Duffing oscillator that drags a hidden one along; cos t and sin t are resolved, and drive rhs."""
-    rng = np.random.default_rng(2)
-    t, h = DT * np.arange(31), DT / 50
-    x, v = rng.uniform(-1, 1, (2, 20))
-    q, p = np.zeros((2, 20))
+def forced_duffing(n, times=31, seed=2):
+    """x'' = x - x^3 - .2 x' + .3 cos t + .8 q drags the hidden q along, which starts at rest: resolved x, v, closure .8 q."""
+    x, v = np.random.default_rng(seed).uniform(-1, 1, (2, n))
+    q, p, h = np.zeros(n), np.zeros(n), DT / 50
     ys, cs = [], []
-    for n in range(31):
-        ys.append(np.stack([x, v, np.full(20, np.cos(t[n])), np.full(20, np.sin(t[n]))], -1)), cs.append(0.8 * q)
-        for k in range(50):  # symplectic Euler: its error is far below that of what is asked here
-            v = v + h * (x - x**3 - 0.2 * v + 0.3 * np.cos(t[n] + k * h) + 0.8 * q)
-            p = p + h * (x - 2 * q - 0.5 * p)
-            x, q = x + h * v, q + h * p
-    y, c = np.stack(ys, 1), np.stack(cs, 1)
+    for k in range(50 * (times - 1) + 1):  # symplectic Euler: its error is far below what is asked for here
+        if k % 50 == 0:
+            ys.append(np.stack([x, v], -1)), cs.append(0.8 * q)
+        v = v + h * (x - x**3 - 0.2 * v + 0.3 * np.cos(k * h) + 0.8 * q)
+        p = p + h * (x - 2 * q - 0.5 * p)
+        x, q = x + h * v, q + h * p
+    return np.stack(ys, 1), np.stack(cs, 1)
 
-    def rhs(t, z):
-        x, v, cos, sin = np.moveaxis(z, -1, 0)
-        return np.stack([v, x - x**3 - 0.2 * v + 0.3 * cos, -sin, cos], axis=-1)
 
-    def with_time(t, z):
-        return np.stack([z[..., 1], z[..., 0] - z[..., 0] ** 3 - 0.2 * z[..., 1] + 0.3 * np.cos(t)], axis=-1)
+def forced(t, y):
+    assert np.ndim(t) == 0  # as in mac.rollout
+    x, v = y[..., 0], y[..., 1]
+    return np.stack([v, x - x**3 - 0.2 * v + 0.3 * np.cos(t)], axis=-1)
 
-    closure = mac.fit(tmp_path / "m.safetensors", y, dt=DT, rhs=rhs, names=["x", "v", "c", "s"], targets=["v"], **QUICK)
+
+def test_a_rhs_may_depend_on_the_time_of_the_trajectories(tmp_path):
+    y, c = forced_duffing(20)
+    duffing = dict(dt=DT, names=["x", "v"], targets=["v"], **QUICK)
+    closure = mac.fit(tmp_path / "m.safetensors", y, rhs=forced, **duffing)
     data = mac.read_data(tmp_path / "m.data.h5")
     np.testing.assert_allclose(data["train"].closure[:, 2:-2, 0], c[:18, 2:-2], atol=0.01)
-    assert "given" in json.loads(closure.metadata("search"))["equations"]
-    with pytest.raises(mac.UsageError, match="depends on t: make what drives it a resolved variable"):
-        mac.fit(tmp_path / "t.safetensors", y[..., :2], dt=DT, rhs=with_time, targets=[1], **QUICK)
+    search = json.loads(closure.metadata("search"))
+    assert "given" in search["equations"] and search["beyond"] == 0
+    # Without a closure the trials' rollouts are those of mac.rollout; their error is a mean over x, v and the time itself.
+    none = mac.rollout(forced, y[18:, 0], DT * np.arange(31)).resolved
+    norms = np.linalg.norm(none - y[18:], axis=1) / np.linalg.norm(y[18:], axis=1)
+    assert search["error_without_closure"] == pytest.approx(np.sum(np.mean(norms, axis=0)) / 3, rel=0.02)
+    assert closure.input_names == ["x", "v"]
+    assert np.all(np.isfinite(mac.rollout(forced, y[:3, 0], DT * np.arange(31), closure).resolved))
+    # With rollout losses, whose gradients are differences; and from the later part of a single trajectory.
+    rollouts = {"stages": [{"loss": "rollout", "rollout_steps": 5, "steps": 3}]}
+    mac.fit(tmp_path / "r.safetensors", y, rhs=forced, recipe="fast", training=rollouts, **{**duffing, "steps": None})
+    mac.fit(tmp_path / "one.safetensors", forced_duffing(1, 80)[0], rhs=forced, validation=0.25, **duffing)
+    for arguments in (dict(names=["x", "t"], targets=[1]), dict(rhs_vjp=lambda t, y, v: v), dict(inputs={"p": np.arange(20.0)})):
+        with pytest.raises(mac.UsageError, match="depends on t, which goes with arrays"):
+            mac.fit(tmp_path / "t.safetensors", y, rhs=forced, **{**duffing, **arguments})
 
 
 def test_without_equations_the_closure_is_the_whole_tendency(tmp_path):
@@ -247,7 +260,6 @@ def test_fit_says_what_is_wrong_with_its_function_and_budget(tmp_path):
     y, c = relaxing(6, times=12)
     wrong = [
         (dict(rhs=lambda t, y: y[:, :0]), "gave the shape"),
-        (dict(rhs=lambda t, y: y * t), "depends on t"),
         (dict(rhs=3), "neither a function"),
         (dict(rhs=decay, budget="soon"), "budget is 'soon'"),
         (dict(rhs=decay, history=5.0), "history"),

@@ -164,3 +164,83 @@ def test_couplers_that_cannot_be_meant_are_refused(closure, states):
     closure.reset()
     with pytest.raises(mac.UsageError, match="has been reset since the coupler was made"):
         coupler.begin(states[0, 0])
+
+
+def scattered(columns, shape, dtype, step=1):
+    """(columns, variables) as an array for each variable, every step-th element of its last axis."""
+    arrays = []
+    for values in columns.T:
+        wide = np.full((*shape[:-1], step * shape[-1]), -7, dtype)
+        wide[..., ::step] = values.reshape(shape)
+        arrays.append(wide[..., ::step])
+    return arrays
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+@pytest.mark.parametrize("shape", [(6,), (3, 2), (1, 2, 3)])
+def test_fields_step_where_they_lie(closure, states, shape, dtype):
+    y = states[0, :6].astype(np.float32).astype(float)
+    rows = closure.clone()
+    for turn in range(3):
+        expected = rows.step(y).T.astype(dtype)
+        if turn == 0:  # a list of views that are not contiguous, and closures written into such
+            out = scattered(np.zeros((6, 6)), shape, dtype, step=3)
+            assert closure.step_fields(scattered(y, shape, dtype, step=2), out) is out
+            assert (out[0].base[..., 1::3] == -7).all()
+        elif turn == 1:  # an array (variable, ...), as it is and transposed
+            out = closure.step_fields(np.ascontiguousarray(y.T.reshape(6, *shape), dtype))
+            assert out.shape == (6, *shape) and out.dtype == dtype
+        else:
+            last = np.moveaxis(np.ascontiguousarray(y.reshape(*shape, 6), dtype), -1, 0)
+            out = closure.step_fields(last)
+        np.testing.assert_array_equal(np.array(out).reshape(6, 6), expected)
+
+
+def test_fields_that_rest_keep_what_they_have(closure, states):
+    closure.reset(4)
+    closure.set_active([0, 3])
+    out = [np.full(4, -7.0) for _ in range(6)]
+    closure.step_fields(list(states[0, :4].T), out)
+    assert all((c[1:3] == -7).all() and (c[[0, 3]] != -7).all() for c in out)
+    assert np.isnan(closure.step_fields(list(states[0, :4].T))[:, 1:3]).all()
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+def test_a_coupler_takes_fields(closure, states, dtype):
+    y = states[0, :6].astype(np.float32).astype(float)
+    other = closure.clone()
+    rows, fields = (mac.Coupler(c, 2 * c.closure_step, columns=6, hold="linear") for c in (closure, other))
+    for turn in range(3):
+        rows.begin(y * 0.5**turn)
+        fields.begin_fields(scattered(y * 0.5**turn, (3, 2), dtype, step=2))
+        out = fields.closure_fields(0.3, scattered(np.zeros((6, 6)), (3, 2), dtype, step=2))
+        np.testing.assert_array_equal(np.array(out).reshape(6, 6), rows.closure(0.3).T.astype(dtype))
+
+
+def test_fields_that_cannot_be_meant_are_refused(closure):
+    good = [np.zeros((2, 3)) for _ in range(6)]
+    frozen = np.zeros((2, 3))
+    frozen.flags.writeable = False
+    for wrong, sentence in [
+        (good[:5], r"y has 5 arrays, expected 6"),
+        (3.0, r"y is a float, expected a list of 6 arrays"),
+        ([[0.0]] * 6, r"y\[0\] is no array of float64 or float32"),
+        ([np.zeros((2, 3), int)] * 6, r"y\[0\] is no array of float64 or float32"),
+        (good[:5] + [np.zeros((3, 2))], r"y\[5\] does not lie as y\[0\]"),
+        (good[:5] + [np.zeros((2, 6))[:, ::2]], r"y\[5\] does not lie as y\[0\]"),
+        (good[:5] + [np.zeros((2, 3), np.float32)], r"y\[5\] does not lie as y\[0\]"),
+        ([np.zeros((1, 1, 2, 3))] * 6, r"expected up to three axes"),
+        ([np.zeros(1).repeat(0)] * 6, r"expected up to three axes"),
+        ([np.broadcast_to(np.zeros(3), (2, 3))] * 6, r"a stride of y is 0"),
+        ([np.zeros(30, np.uint8)[1:25].view(np.float64)] * 6, r"does not lie at whole numbers of elements"),
+    ]:
+        with pytest.raises(mac.UsageError, match=sentence):
+            closure.step_fields(wrong)
+    with pytest.raises(mac.UsageError, match=r"out\[5\] cannot be written"):
+        closure.step_fields(good, good[:5] + [frozen])
+    with pytest.raises(mac.UsageError, match=r"out has arrays of float64 of shape \(3,\), expected those of y"):
+        closure.step_fields(good, [np.zeros(3) for _ in range(6)])
+    assert closure.steps == 0
+    closure.step_fields(good)
+    with pytest.raises(mac.UsageError, match="columns"):
+        closure.step_fields([np.zeros(4) for _ in range(6)])

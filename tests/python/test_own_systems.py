@@ -67,8 +67,7 @@ def function_ring(name="function_ring", **changes):
         full=ring_rates,
         reduced=ring_reduced,
         sample=lambda rng: np.append(rng.normal(size=3), np.zeros(3)),
-        resolved=["x1", "x2", "x3"],
-        size=6,
+        names=["x1", "x2", "x3"],
     )
     settings.update(changes)
     return mac.System.from_functions(name, **settings)
@@ -125,19 +124,53 @@ def test_functions_and_text_give_the_same_data(tmp_path):
     [
         ({"full": lambda z: z[:, :3]}, "full of the system .* gave the shape"),
         ({"reduced": lambda y: "text"}, "reduced of the system .* gave str"),
-        ({"sample": lambda rng: np.zeros(5)}, "sample of the system .* expected an array of shape"),
+        ({"sample": lambda rng: np.zeros(5), "size": 6}, "sample of the system .* expected an array of shape"),
         ({"full": lambda z: z / 0}, "full of the system .* gave"),
         ({"targets": [3]}, "targets has 3"),
         ({"targets": []}, "targets is empty"),
         ({"targets": [-1]}, "targets is"),
         ({"size": 3}, "size is 3"),
-        ({"resolved": []}, "needs the name"),
+        ({"names": []}, "needs the name"),
+        ({"names": None}, r"takes the names of the resolved variables, names="),
+        ({"resolved": ["x1", "x2", "x3"]}, r"takes the names of the resolved variables, names="),
+        ({"targets": ["x4"]}, "targets has 'x4', expected some of x1, x2, x3"),
+        ({"sample": lambda rng: np.zeros(3)}, "size is 3"),
+        ({"reduced_vjp": lambda y, v: v}, "reduced_vjp of the system .* is not the derivative of reduced: for x1"),
+        ({"reduced_vjp": lambda y, v: v[:, :2]}, "reduced_vjp of the system .* gave the shape"),
     ],
 )
 @pytest.mark.filterwarnings("ignore:divide", "ignore:invalid")
 def test_functions_that_do_not_fit_are_named(changes, message):
     with pytest.raises(mac.UsageError, match=message):
         function_ring("wrong", **changes)
+
+
+def ring_vjp(y, v):
+    return -3 * y**2 * v + 0.5 * np.roll(v, 1, axis=1)
+
+
+def test_a_gradient_that_is_given_is_the_one_that_trains(tmp_path):
+    calls = []
+
+    def counted(y, v):
+        calls.append(len(y))
+        return ring_vjp(y, v)
+
+    experiment = mac.Experiment(STUDY, system=function_ring("differenced_ring"))
+    mac.generate(experiment, tmp_path / "data.h5")
+    mac.train(experiment, tmp_path / "data.h5", tmp_path / "differences.safetensors")
+    given = mac.Experiment(STUDY, system=function_ring("differenced_ring", reduced_vjp=counted))
+    mac.train(given, tmp_path / "data.h5", tmp_path / "given.safetensors")
+    assert calls
+    a, b = (mac.load(tmp_path / f"{name}.safetensors") for name in ("differences", "given"))
+    y = [0.3, -0.5, 0.7]
+    np.testing.assert_allclose(a.step(y), b.step(y), rtol=1e-4)  # of two steps with gradients that differ by 1e-10
+
+
+def test_names_may_be_said_in_the_older_way_and_targets_by_name():
+    system = function_ring("named_ring", names=None, resolved=["x1", "x2", "x3"], size=6, targets=["x3", "x1"])
+    assert system.resolved_names == ["x1", "x2", "x3"]
+    assert system.closure_names == ["C_x3", "C_x1"]
 
 
 def test_a_name_of_the_program_is_not_replaced():

@@ -2,11 +2,15 @@
 
 import inspect
 import os
+import re
 import shutil
 import subprocess
 import sys
 import tarfile
+import zipfile
 from pathlib import Path
+
+import pytest
 
 import mac
 
@@ -31,6 +35,28 @@ def test_pip_installs_it_offline(tmp_path):
     assert found.stdout.split() == [mac.__version__, str(tmp_path / "site/mac/__init__.py")], found.stderr
     for name in ["py.typed", "_mac.pyi"]:
         assert (tmp_path / "site/mac" / name).exists()
+
+
+@pytest.mark.skipif(shutil.which("patchelf") is None, reason="there is no patchelf")
+def test_a_wheel_carries_its_libraries(tmp_path):
+    copy = tmp_path / "source"
+    copy.mkdir()
+    for name in ["pyproject.toml", "setup.py", "README.md", "CMakeLists.txt", "bindings", "zoo"]:
+        os.symlink(ROOT / name, copy / name)
+    quiet = {**os.environ, "PIP_DISABLE_PIP_VERSION_CHECK": "1"}
+    command = [sys.executable, "-m", "pip", "wheel", copy, "--no-deps", "--no-build-isolation", "-q", "-w", tmp_path]
+    subprocess.run(command, env=quiet, check=True)
+    (path,) = tmp_path.glob("*.whl")
+    subprocess.run([ROOT / "scripts/wheel-with-libraries", path], check=True)
+    with zipfile.ZipFile(path) as wheel:
+        wheel.extractall(tmp_path / "site")
+    (extension,) = (tmp_path / "site/mac").glob("_mac*.so")
+    needed = subprocess.run(["ldd", extension], capture_output=True, text=True).stdout
+    outside = [line.split()[0] for line in needed.splitlines() if "=>" in line and str(tmp_path) not in line]
+    assert "libhdf5" in needed and all(re.match(r"lib(c|m|dl|rt|pthread|resolv|gcc_s|stdc\+\+)\.so", name) for name in outside), outside
+    program = "import mac; print(mac.load('burgers-mac').step([0.1] * 6).shape)"
+    ran = subprocess.run([sys.executable, "-c", program], env={**os.environ, "PYTHONPATH": str(tmp_path / "site")}, capture_output=True, text=True)
+    assert ran.stdout == "(6,)\n", ran.stderr
 
 
 def test_a_source_distribution_has_what_cmake_needs(tmp_path):

@@ -15,6 +15,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from conftest import STUDY
 from test_site import ROOT, blocks
 
 import mac
@@ -166,3 +167,19 @@ def test_the_first_blocks_of_the_python_page_run(tmp_path, prefix, monkeypatch):
     monkeypatch.chdir(tmp_path)
     _, names = tell("python.md", tmp_path, prefix)
     assert names["closure"].steps == 10 and (tmp_path / "restart.npz").exists()
+
+
+def test_the_commands_of_their_page_run(tmp_path, prefix, monkeypatch):
+    """With a small study in place of experiments/burgers.toml."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "experiments").mkdir()
+    for name in ["experiments/burgers.toml", "study.toml"]:
+        (tmp_path / name).write_text(STUDY)
+    (tmp_path / "zoo").symlink_to(ROOT / "zoo")
+    printed, _ = tell("cli.md", tmp_path, prefix)
+    assert all("no closure" in text for text in printed[:2])
+    for name in ["report.html", "runs/burgers/report.html", "runs/noise/sweep.html", "metrics.json"]:
+        assert (tmp_path / name).exists(), name
+    (tmp_path / "data.h5").rename("burgers.h5")
+    tell("training.md", tmp_path, prefix)
+    assert "5" in shell("mac info mac-five.safetensors | grep members", tmp_path, prefix)

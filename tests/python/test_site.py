@@ -2,17 +2,20 @@
 
 What a block is checked for goes by its language. Shell: every `mac` command has the options it is called with. Python: it compiles, and
 every name of `mac` it uses exists. TOML: it parses. C, C++ and Fortran: every `mac_...` it names is in the interface. Blocks marked
-`<!-- run -->` are run by test_pages.py, the examples by tests of their own. A block that nobody can check so stands before a comment
+`<!-- run -->` are run by test_pages.py, the examples by tests of their own. Commands that are not stand before a comment
 `<!-- not run: REASON -->` or `<!-- checked by: ... -->`.
 """
 
 import ast
+import contextlib
 import os
 import re
+import runpy
 import shutil
 import subprocess
 import sys
 import tomllib
+import types
 from pathlib import Path
 
 import pytest
@@ -133,6 +136,18 @@ def test_code_names_what_the_interface_has(page, language, text, note, line):
         assert re.search(rf"\b{name}\b", interface, re.I), f"{name} is not in the interface"
 
 
+def test_every_block_of_commands_is_run_or_says_why_not():
+    """The tutorial is run as a whole (test_pages.py); the examples' folders are built and run by tests of their own."""
+    told = [ROOT / "docs/tutorial.md", *(ROOT / "examples").glob("*/README.md")]
+    assert [f"{page.relative_to(ROOT)}:{line}" for page, language, _, note, line in ALL if language in ("bash", "sh") and not note and page not in told] == []
+
+
+def test_whoever_checks_a_block_is_there():
+    for page in PAGES:
+        for path in re.findall(r"<!-- checked by: (tests/[\w/.]+)", page.read_text()):
+            assert (ROOT / path).exists(), f"{page}: {path}"
+
+
 def test_blocks_are_of_a_kind_that_is_checked():
     known = {"bash", "sh", "console", "shell", "python", "toml", "c", "cpp", "fortran", "text", "json", "cmake", "csv", "mermaid"}
     assert [f"{page.relative_to(ROOT)}:{line}: {language}" for page, language, _, note, line in ALL if language not in known and not note] == []
@@ -159,7 +174,7 @@ def versions():
         "CHANGELOG.md": read("CHANGELOG.md", r"^## ([\d.]+)"),
         "CITATION.cff": read("CITATION.cff", r"^version: ([\d.]+)"),
         "debian/changelog": read("debian/changelog", r"^mac \(([\d.]+)\)"),
-        "packaging/spack": read("packaging/spack/packages/mac/package.py", r"version\(\"([\d.]+)\""),
+        "packaging/spack": read("packaging/spack/packages/mac/package.py", r"newest = \"([\d.]+)\""),
     }
 
 
@@ -167,7 +182,25 @@ def test_one_version_everywhere():
     assert len(set(versions().values())) == 1, versions()
 
 
-@pytest.mark.skipif(shutil.which("mkdocs") is None, reason="there is no mkdocs")
+def test_the_spack_recipe_is_of_this_clone_and_of_options_that_exist(monkeypatch):
+    """Without Spack: its words do nothing here but remember what they were called with."""
+    called = []
+    words = types.ModuleType("spack.package")
+    for word in ["license", "version", "variant", "depends_on", "generator", "extends"]:
+        setattr(words, word, lambda *given, word=word, **more: called.append((word, *given, more)))
+    words.when = lambda condition: contextlib.nullcontext()
+    words.CMakePackage = type("CMakePackage", (), {"define": staticmethod(lambda name, value: name), "define_from_variant": staticmethod(lambda name, variant: name)})
+    words.CudaPackage = type("CudaPackage", (), {})
+    monkeypatch.setitem(sys.modules, "spack", types.ModuleType("spack"))
+    monkeypatch.setitem(sys.modules, "spack.package", words)
+    recipe = runpy.run_path(str(ROOT / "packaging/spack/packages/mac/package.py"))["Mac"]
+    assert recipe.git == ROOT.as_uri() and ("version", "main", {"branch": "main"}) in called
+    cmake = "".join(path.read_text() for path in [ROOT / "CMakeLists.txt", *(ROOT / "cmake").glob("*.cmake")])
+    for option in recipe().cmake_args():
+        assert re.search(rf"\b{option}\b", cmake), option
+
+
+@pytest.mark.skipif(not (shutil.which("mkdocs") and shutil.which("doxygen")), reason="there is no mkdocs or no Doxygen")
 def test_the_site_is_built():
     built = run(sys.executable, ROOT / "scripts/docs")
     assert built.returncode == 0, built.stderr
@@ -177,3 +210,6 @@ def test_the_site_is_built():
         script = re.search(r'script src="([./]*search/local.js)"', text)[1]  # pages that are opened from a folder can be searched
         assert (ROOT / "build/site" / page).parent.joinpath(script).read_text().startswith("__search = ")
     assert "<code>cli</code>" in (text := (ROOT / "build/site/architecture.html").read_text()) and "graph BT" not in text  # the rooms, as a table
+    assert re.search(r'href="api/html/files.html"', (ROOT / "build/site/headers.html").read_text())
+    for header, name in [("mac_8h", "mac_step"), ("mac__cuda_8h", "mac_device_state_create"), ("runtime__state_8hpp", "State"), ("plugin_8h", "mac_plugin_system")]:
+        assert name in (ROOT / f"build/site/api/html/{header}.html").read_text(), header

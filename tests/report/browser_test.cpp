@@ -50,6 +50,20 @@ document.getElementById("frame").onload = function () {
       if (inner.width > 0 && (inner.left < outer.left - 1 || inner.right > outer.right + 1)) clipped.push(text.textContent);
     }
   }
+  // WCAG's contrast of what is drawn with the page behind it.
+  var light = function (colour) {
+    return colour.match(/[\d.]+/g).slice(0, 3).reduce(function (sum, part, i) {
+      var c = part / 255;
+      return sum + [.2126, .7152, .0722][i] * (c <= .04045 ? c / 12.92 : Math.pow((c + .055) / 1.055, 2.4));
+    }, 0);
+  };
+  var behind = light(page.defaultView.getComputedStyle(page.body).backgroundColor), faintest = 21;
+  for (var path of page.querySelectorAll("figure svg path")) {
+    var style = page.defaultView.getComputedStyle(path);
+    if (!path.getAttribute("d") || style.stroke === "none" || style.strokeDasharray !== "none") continue;
+    var drawn = light(style.stroke);
+    faintest = Math.min(faintest, (Math.max(drawn, behind) + .05) / (Math.min(drawn, behind) + .05));
+  }
   var headline = page.querySelector("main > section p");
   document.getElementById("answer").textContent = JSON.stringify({
     cut: cut, clipped: clipped, headline: headline ? headline.className : null,
@@ -57,7 +71,7 @@ document.getElementById("frame").onload = function () {
     sections: Array.from(page.querySelectorAll("main > section")).map(function (s) { return s.id; }),
     unnamed: page.querySelectorAll('svg[role=img]:not([aria-label])').length,
     scroll_width: root.scrollWidth, client_width: root.clientWidth, wide: wide, figures: figures.length,
-    drawings: drawings.length, empty: empty, tables: page.querySelectorAll("table").length,
+    faintest: faintest, behind: behind, drawings: drawings.length, empty: empty, tables: page.querySelectorAll("table").length,
     font: Math.min.apply(null, Array.from(page.querySelectorAll("figure div > svg text")).map(
       function (text) {
   return text.textContent.trim() ? text.getBoundingClientRect().height : 99; }))
@@ -65,7 +79,7 @@ document.getElementById("frame").onload = function () {
 };
 </script></body></html>)";
 
-nlohmann::json look_at(const ScratchFolder& folder, int width) {
+nlohmann::json look_at(const ScratchFolder& folder, int width, bool dark = false) {
   std::string frame = probe;
   frame.replace(frame.find("WIDTH"), 5, std::to_string(width));
   test::write_bytes(folder.file("frame.html"), frame);
@@ -74,9 +88,10 @@ nlohmann::json look_at(const ScratchFolder& folder, int width) {
       "timeout 60 {} --headless --no-sandbox --disable-gpu --disable-quic --no-first-run "
       "--disable-background-networking --disable-component-update --disable-sync "
       "--allow-file-access-from-files "
+      "--blink-settings=preferredColorScheme={} "
       "--user-data-dir={} --window-size=1400,1000 --virtual-time-budget=5000 --dump-dom file://{} 2> "
       "/dev/null",
-      browser(), folder.file("profile"), folder.file("frame.html"));
+      browser(), dark ? 0 : 1, folder.file("profile"), folder.file("frame.html"));
   const auto [status, dom] = test::run_command(command);
   const std::string start = "<pre id=\"answer\">";
   const std::size_t from = dom.find(start), to = dom.find("</pre>");
@@ -108,6 +123,26 @@ TEST(ReportInABrowser, ShowsFiguresAndTablesAndOverflowsAtNoWidth) {
     EXPECT_LT(seen["headline_top"], 700) << "the verdict is seen without scrolling";
     EXPECT_EQ(seen["sections"], (std::vector<std::string>{"verdict", "figures", "tables", "run"}));
     EXPECT_EQ(seen["unnamed"], 0);
+  }
+}
+
+// The faintest solid line, the grey of the floor, has a contrast of 3.9 with white.
+constexpr double visible = 3;
+
+TEST(ReportInABrowser, DrawsEverySolidLineVisiblyInTheDarkAndInTheLight) {
+  if (!browser()) GTEST_SKIP() << "Chromium is not installed: the report was not looked at in a browser";
+  const ScratchFolder folder;
+  test::make_run(folder.path() / "run", test::tiny_lorenz);
+  report_run(folder.file("run"), folder.file("page.html"));
+  for (const bool dark : {false, true}) {
+    SCOPED_TRACE(dark ? "dark" : "light");
+    const nlohmann::json seen = look_at(folder, 800, dark);
+    ASSERT_TRUE(seen.is_object() && seen.contains("figures")) << seen.dump();
+    EXPECT_EQ(seen["behind"] < 0.5, dark);
+    EXPECT_GT(seen["faintest"], visible);
+    EXPECT_EQ(seen["empty"], 0);
+    EXPECT_TRUE(seen["wide"].empty()) << seen["wide"].dump();
+    EXPECT_TRUE(seen["clipped"].empty()) << seen["clipped"].dump();
   }
 }
 

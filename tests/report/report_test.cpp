@@ -277,7 +277,7 @@ TEST(Report, OfRolloutFilesAloneLeavesOutTheTraining) {
 
 // The first trial is as earlier versions wrote it.
 constexpr const char* a_search =
-    R"({"chosen": 1, "error_without_closure": 0.63, "on_first_half": true, "horizon": 2.5,
+    R"({"chosen": 1, "error_without_closure": 0.63, "on_first_half": true, "horizon": 2.5, "beyond": 5,
   "equations": "with the given reduced equations", "coupling": "learned: the closure's value at a time", "cut_by_budget": true,
   "memoryless": {"error": 0.25, "with_memory": 0.2}, "trials": [
   {"noise": 0.03, "max_lr": 0.004, "d_model": 16, "window": 0, "rollouts": false, "steps": 500, "error": null},

@@ -35,6 +35,18 @@ TEST(ZooModels, CarryChecksumsThatFit) {
   EXPECT_GE(models, 16u);
 }
 
+TEST(ZooModels, KnowTheRangeOfTheirTrainingData) {
+  for (const auto& entry : fs::directory_iterator(fs::path(MAC_SOURCE_FOLDER) / "zoo"))
+    if (entry.path().extension() == ".safetensors") {
+      const Model model = load_model(entry.path().string());
+      ASSERT_TRUE(model.training_range) << entry.path() << ": guards compare with it; mac range writes it";
+      const TrainingRange& range = *model.training_range;
+      EXPECT_FALSE(range.input_covariance.empty()) << entry.path();
+      for (std::size_t i = 0; i < range.input_low.size(); ++i)
+        EXPECT_LT(range.input_low[i], range.input_high[i]) << entry.path() << " input " << i;
+    }
+}
+
 TEST(ZooExperiments, TestTheirModelsAsTheStudiesDoOnOtherData) {
   const fs::path folder = MAC_EXPERIMENTS;
   // Folders below experiments/zoo and experiments, and the systems in them.
@@ -49,7 +61,8 @@ TEST(ZooExperiments, TestTheirModelsAsTheStudiesDoOnOtherData) {
                                     {"ensemble", "framed", framed},
                                     {"ensemble", "", {"power_grid"}},
                                     {"best", "best", {"power_grid"}},
-                                    {"best-ensemble", "best", {"power_grid"}}};
+                                    {"best-ensemble", "best", {"power_grid"}},
+                                    {"community", "community", {"lorenz96"}}};
   for (const Recipe& recipe : recipes)
     for (const std::string& system : recipe.systems) {
       const std::string file = (fs::path(recipe.zoo) / (system + ".toml")).string();

@@ -73,10 +73,10 @@ TEST_F(FramedRollout, TheRangeOfTrainingIsThatOfStatesInTheirFrames) {
   EXPECT_EQ(model.training_range->input_low[0], least);
 }
 
-TEST_F(FramedRollout, MovedStatesHaveMovedClosuresWhateverTheGroup) {
-  const DataFile data = DataFile::open(file("data.h5"));
+void expect_moved_closures(const std::string& network, const std::string& data_file) {
+  const DataFile data = DataFile::open(data_file);
   const DataSplit split = data.split("test");
-  const auto model = open_model({file("framed.safetensors"), "", {}, {}, Precision::float64}, data);
+  const auto model = open_model({network, "", {}, {}, Precision::float64}, data);
   const auto here = model->start(split, 0, 3), there = model->start(split, 0, 3);
   std::vector<double> factors(d), y(3 * d), closure(3 * d), moved_closure(3 * d);
   fourier_factors(modes, 2.1, factors.data());
@@ -89,6 +89,29 @@ TEST_F(FramedRollout, MovedStatesHaveMovedClosuresWhateverTheGroup) {
     for (std::size_t i = 0; i < 3; ++i) turn_modes(modes, factors.data(), closure.data() + i * d);
     for (std::size_t k = 0; k < closure.size(); ++k) ASSERT_NEAR(moved_closure[k], closure[k], 1e-14);
   }
+}
+
+TEST_F(FramedRollout, MovedStatesHaveMovedClosuresWhateverTheGroup) {
+  expect_moved_closures(file("framed.safetensors"), file("data.h5"));
+}
+
+TEST_F(FramedRollout, OfEquationsAsTextMovesItsClosuresToo) {
+  const std::string text = test::read_bytes(std::string(MAC_EXPERIMENTS) + "/equations/burgers.toml"),
+                    rest = study();
+  test::write_bytes(file("text.toml"),
+                    text.substr(0, text.find("[data]")) + rest.substr(rest.find("[data]")));
+  for (const char* command : {"generate @/text.toml -o @/text.h5",
+                              "train @/text.toml --data @/text.h5 -o @/text.safetensors --threads 1",
+                              "rollout @/text.safetensors --data @/text.h5 -o @/text-rollout.h5",
+                              "report --rollouts @/text-rollout.h5 --data @/text.h5 -o @/text.html"}) {
+    const auto done = mac(command);
+    ASSERT_EQ(done.exit_code, 0) << command << "\n" << done.output;
+  }
+  expect_moved_closures(file("text.safetensors"), file("text.h5"));
+  // One scale for both parts of a mode.
+  const Model model = load_model(file("text.safetensors"));
+  for (std::size_t k = 0; k < modes; ++k)
+    EXPECT_EQ(model.normalisation.input_scale[k], model.normalisation.input_scale[modes + k]);
 }
 
 TEST_F(FramedRollout, PredictionsAlongDataAreTheRolloutsToTheLastBit) {

@@ -1,9 +1,13 @@
 // Systems in shared libraries: every command, and libraries that are not as they should be.
+#include "systems/plugin.hpp"
+
 #include <gtest/gtest.h>
 
 #include <csignal>
 #include <filesystem>
+#include <mac/config.hpp>
 #include <mac/data.hpp>
+#include <mac/linear_part.hpp>
 #include <nlohmann/json.hpp>
 #include <sstream>
 
@@ -58,6 +62,31 @@ TEST(Plugin, IsASystemForEveryCommand) {
   EXPECT_EQ(test::run_program("report " + folder.file("run") + " -o " + folder.file("r.html")).exit_code, 0);
 }
 
+TEST(Plugin, SaysWhatItsFunctionsSay) {
+  load_plugin(library("sound"));
+  const auto system = make_system(ConfigTable::parse("name = 'plugged_duffing'\nd = 0.3", "test.toml"));
+  ASSERT_EQ(system->symmetries().size(), 1u);
+  EXPECT_EQ(system->symmetries()[0].kind, Symmetry::Kind::reflection);
+  EXPECT_EQ(linear_part_of(*system), (std::vector<double>{0, 1, 1, -0.3}));
+  const auto watched = system->diagnostics(std::vector<double>{2, 1, 3, 4});
+  ASSERT_EQ(watched.size(), 2u);
+  EXPECT_EQ(watched[0].value, 2.5);
+  EXPECT_TRUE(watched[0].conserved);
+  EXPECT_EQ(watched[1].name, "sum");
+  EXPECT_EQ(watched[1].value, 10);
+  EXPECT_FALSE(watched[1].conserved);
+}
+
+TEST(Plugin, WithTangentsAloneHasExactGradients) {
+  load_plugin(library("forward"));
+  const auto system = make_system(ConfigTable::parse("name = 'forward_duffing'", "test.toml"));
+  const double y[] = {0.7, -0.4}, adjoint[] = {1.5, -2};
+  double gradient[] = {0.25, 0};
+  system->reduced_rhs_vjp(y, adjoint, gradient);
+  EXPECT_NEAR(gradient[0], 0.25 - 2 * (1 - 3 * 0.49), 1e-15);  // differences are wrong by 1e-11
+  EXPECT_NEAR(gradient[1], 1.5 + 2 * 0.2, 1e-15);
+}
+
 TEST(Plugin, IsFoundBesideTheExperimentThatNamesIt) {
   const test::ScratchFolder folder;
   std::filesystem::copy_file(library("sound"), folder.file("libmine.so"));
@@ -89,8 +118,9 @@ std::vector<double> test_numbers(const std::string& file) {
 TEST(Plugin, OfARingGivesTheDataOfItsTextInEveryLanguage) {
   const test::ScratchFolder folder;
   const auto generated = [&](const std::string& system, const std::string& name, const std::string& options) {
-    test::write_bytes(folder.file(name + ".toml"),
-                      system + "[data]\ndt = 0.05\nstride = 4\n[data.test]\ntrajectories = 5\nhorizon = 20\n");
+    test::write_bytes(
+        folder.file(name + ".toml"),
+        system + "[data]\ndt = 0.05\nstride = 4\n[data.test]\ntrajectories = 5\nhorizon = 20\n");
     const auto made = test::run_program(options + " generate " + folder.file(name + ".toml") + " -o " +
                                         folder.file(name + ".h5") + " --quiet");
     EXPECT_EQ(made.exit_code, 0) << made.output;
@@ -102,8 +132,9 @@ TEST(Plugin, OfARingGivesTheDataOfItsTextInEveryLanguage) {
   const std::vector<double> expected = generated(system, "text", "");
   std::stringstream rings(MAC_RINGS);
   for (std::string ring; rings >> ring;) {
-    const std::vector<double> numbers = generated("[system]\nname = '" + ring + "'\n", ring,
-                                                  "--plugin " + std::string(MAC_RING_FOLDER) + "/lib" + ring + ".so");
+    const std::vector<double> numbers =
+        generated("[system]\nname = '" + ring + "'\n", ring,
+                  "--plugin " + std::string(MAC_RING_FOLDER) + "/lib" + ring + ".so");
     ASSERT_EQ(numbers.size(), expected.size()) << ring;
     // Numbers of size 2, rounded in other orders: 1e-14 in 2400 steps, as cells that come back to their cycle do not
     // amplify it.
@@ -117,6 +148,12 @@ TEST(Plugin, OfARingGivesTheDataOfItsTextInEveryLanguage) {
 TEST(Plugin, ThatIsNotAsItShouldBeIsNamed) {
   const std::pair<const char*, const char*> wrong[] = {
       {"lies", "mac_reduced_vjp is not the derivative of mac_reduced_rhs"},
+      {"misleads", "mac_reduced_jvp is not the derivative of mac_reduced_rhs: for v it gives"},
+      {"exceeds", "mac_diagnostics writes beyond its 2 numbers"},
+      {"skips", "mac_linear_part does not set number 3 of 4"},
+      {"undiagnosed", "conserved: \"entropy\" is none of the diagnostics"},
+      {"asymmetric",
+       "its symmetry fourier_reflection does not fit: not every resolved variable has a closure"},
       {"crashes", "mac_full_rhs crashes: Segmentation fault"},
       {"ends", "mac_full_rhs ends the program"},
       {"overruns", "mac_sample writes beyond its 4 numbers"},

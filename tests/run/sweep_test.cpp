@@ -73,6 +73,11 @@ TEST(Sweep, RunsEveryCombinationAndKeepsWhatIsValid) {
   EXPECT_EQ(first.rows[1].values, (std::vector<std::string>{"0.1", "2"}));
   EXPECT_NE(read_bytes(folder.file("sweep/sweep.csv")).find("training.noise"), std::string::npos);
   EXPECT_NE(read_bytes(folder.file("sweep/sweep.svg")).find("<svg"), std::string::npos);
+  const std::string page = read_bytes(folder.file("sweep/sweep.html"));
+  EXPECT_NE(page.find("<figure id=\"sweep\">"), std::string::npos);
+  for (const char* ink : {"stroke=\"#444\"", "black", "<rect"})
+    EXPECT_EQ(page.find(ink), std::string::npos)
+        << ink << " is not seen in the dark, or is a white box there";
 
   const SweepResult more = sweep_of(folder, {"training.noise=0,0.1,0.2", "models.mac.d_model=2"});
   EXPECT_EQ(more.rows.size(), 3u);

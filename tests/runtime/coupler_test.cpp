@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 #include <mac/mac.h>
 
+#include <array>
 #include <cmath>
 
 #include "runtime/closure_file.hpp"
@@ -125,6 +126,140 @@ TEST_F(Coupler, GoesOnFromWhatWasSaved) {
     EXPECT_EQ(mac_coupler_restore(resumed, numbers.data(), &error), MAC_BAD_STATE);
     EXPECT_STREQ(error.message, "the saved coupler has begun 0.5 host steps");
   }
+}
+
+/// The numbers of a batch where hosts keep them: (components, columns), and an array for each component with every
+/// third place in use. U is the host's scalar.
+template <class U>
+struct HostArrays {
+  explicit HostArrays(const Numbers& rows) {
+    for (std::size_t j = 0; j < columns; ++j)
+      for (std::size_t i = 0; i < d; ++i)
+        turned[i * columns + j] = scattered[i][3 * j] = static_cast<U>(rows[j * d + i]);
+    for (std::size_t i = 0; i < d; ++i) pointers[i] = scattered[i].data();
+  }
+  const U* const* in() const { return pointers.data(); }
+  Numbers rows_of_turned() const {
+    Numbers rows(size);
+    for (std::size_t k = 0; k < size; ++k) rows[k] = turned[k % d * columns + k / d];
+    return rows;
+  }
+  Numbers rows_of_scattered() const {
+    Numbers rows(size);
+    for (std::size_t k = 0; k < size; ++k) rows[k] = scattered[k % d][3 * (k / d)];
+    return rows;
+  }
+
+  static constexpr std::ptrdiff_t of_component = columns, of_column = 1;  // strides of turned
+  static constexpr std::size_t extents[3] = {1, columns, 1};
+  static constexpr std::ptrdiff_t strides[3] = {0, 3, 0};
+  std::vector<U> turned = std::vector<U>(size);
+  std::array<std::vector<U>, d> scattered = [] {
+    std::array<std::vector<U>, d> arrays;
+    arrays.fill(std::vector<U>(3 * columns, U(-7)));
+    return arrays;
+  }();
+  std::array<U*, d> pointers;
+};
+
+Numbers in_single_precision(Numbers numbers) {
+  for (double& number : numbers) number = static_cast<double>(static_cast<float>(number));
+  return numbers;
+}
+
+TEST_F(Coupler, TakesEveryLayoutWhereItLies) {
+  using Double = HostArrays<double>;
+  using Single = HostArrays<float>;
+  for (const double host_step : {closure_step / 2, closure_step, 3 * closure_step}) {
+    std::array<mac_coupler*, 5> of;  // rows; strided and fields in double, the same in float
+    for (mac_coupler*& one : of) one = coupler(state(), host_step, MAC_HOLD_LINEAR);
+    for (int n = 0; n < 5; ++n) {
+      const Numbers y = in_single_precision(y_at(n * host_step)), outside(size, -7);
+      const Double in(y);
+      const Single single(y);
+      ASSERT_EQ(mac_coupler_begin(of[0], y.data(), nullptr), MAC_OK);
+      ASSERT_EQ(mac_coupler_begin_strided(of[1], in.turned.data(), Double::of_component, Double::of_column,
+                                          nullptr),
+                MAC_OK);
+      ASSERT_EQ(mac_coupler_begin_fields(of[2], Double::extents, in.in(), Double::strides, nullptr), MAC_OK);
+      ASSERT_EQ(mac_coupler_begin_strided_float(of[3], single.turned.data(), Single::of_component,
+                                                Single::of_column, nullptr),
+                MAC_OK);
+      ASSERT_EQ(mac_coupler_begin_fields_float(of[4], Single::extents, single.in(), Single::strides, nullptr),
+                MAC_OK);
+      const Numbers expected = closure(of[0], 0.3);
+      Double out(outside);
+      Single out_single(outside);
+      ASSERT_EQ(mac_coupler_closure_strided(of[1], 0.3, out.turned.data(), Double::of_component,
+                                            Double::of_column, nullptr),
+                MAC_OK);
+      ASSERT_EQ(mac_coupler_closure_fields(of[2], 0.3, Double::extents, out.pointers.data(), Double::strides,
+                                           nullptr),
+                MAC_OK);
+      ASSERT_EQ(mac_coupler_closure_strided_float(of[3], 0.3, out_single.turned.data(), Single::of_component,
+                                                  Single::of_column, nullptr),
+                MAC_OK);
+      ASSERT_EQ(mac_coupler_closure_fields_float(of[4], 0.3, Single::extents, out_single.pointers.data(),
+                                                 Single::strides, nullptr),
+                MAC_OK);
+      EXPECT_EQ(out.rows_of_turned(), expected);
+      EXPECT_EQ(out.rows_of_scattered(), expected);
+      EXPECT_EQ(out_single.rows_of_turned(), in_single_precision(expected));
+      EXPECT_EQ(out_single.rows_of_scattered(), in_single_precision(expected));
+      for (std::size_t k = 0; k < 3 * columns; ++k)
+        if (k % 3 != 0) {
+          EXPECT_EQ(out.scattered[0][k], -7) << "between the columns";
+        }
+    }
+  }
+}
+
+TEST_F(Coupler, ClosureWithinAStepGoesWhereTheHostWantsIt) {
+  mac_state* const one = state();
+  Numbers expected(size);
+  for (int n = 0; n < 3; ++n)
+    ASSERT_EQ(mac_step(one, y_at(n * closure_step).data(), expected.data(), nullptr), MAC_OK);
+  ASSERT_EQ(mac_closure_at(one, MAC_HOLD_LINEAR, 0.5, expected.data(), nullptr), MAC_OK);
+  HostArrays<double> out(Numbers(size, -7));
+  HostArrays<float> single(Numbers(size, -7));
+  ASSERT_EQ(mac_closure_at_fields(one, MAC_HOLD_LINEAR, 0.5, out.extents, out.pointers.data(), out.strides,
+                                  nullptr),
+            MAC_OK);
+  ASSERT_EQ(mac_closure_at_strided_float(one, MAC_HOLD_LINEAR, 0.5, single.turned.data(), single.of_component,
+                                         single.of_column, nullptr),
+            MAC_OK);
+  ASSERT_EQ(mac_closure_at_fields_float(one, MAC_HOLD_LINEAR, 0.5, single.extents, single.pointers.data(),
+                                        single.strides, nullptr),
+            MAC_OK);
+  EXPECT_EQ(out.rows_of_scattered(), expected);
+  EXPECT_EQ(single.rows_of_turned(), in_single_precision(expected));
+  EXPECT_EQ(single.rows_of_scattered(), in_single_precision(expected));
+}
+
+TEST_F(Coupler, RefusesLayoutsThatCannotBeMeant) {
+  mac_coupler* const one = coupler(state(), closure_step, MAC_HOLD_ZERO);
+  const HostArrays<double> in(y_at(0));
+  Numbers c(size);
+  mac_error error{};
+  EXPECT_EQ(mac_coupler_begin_strided(one, in.turned.data(), 0, 1, &error), MAC_INVALID_ARGUMENT);
+  EXPECT_STREQ(error.message, "mac_coupler_begin_strided: a stride of y is 0: its elements would be one");
+  const std::size_t other[3] = {1, 3, 1};
+  EXPECT_EQ(mac_coupler_begin_fields(one, other, in.in(), in.strides, &error), MAC_INVALID_ARGUMENT);
+  EXPECT_STREQ(error.message,
+               "mac_coupler_begin_fields: a grid of 1 x 3 x 1 is not that of the state's 2 columns");
+  EXPECT_EQ(mac_coupler_begin_fields(one, nullptr, in.in(), in.strides, &error), MAC_INVALID_ARGUMENT);
+  EXPECT_STREQ(error.message, "mac_coupler_begin_fields: the argument extents is null");
+  EXPECT_EQ(mac_coupler_begin_fields(nullptr, other, in.in(), in.strides, &error), MAC_INVALID_ARGUMENT);
+  EXPECT_STREQ(error.message, "mac_coupler_begin_fields: the argument coupler is null");
+  EXPECT_EQ(mac_coupler_closure_strided(one, 0, c.data(), 1, 0, &error), MAC_INVALID_ARGUMENT);
+  EXPECT_STREQ(error.message,
+               "mac_coupler_closure_strided: a stride of closure is 0: its elements would be one");
+  Numbers y = y_at(0);
+  y[7] = std::nan("");
+  EXPECT_EQ(mac_coupler_begin(one, y.data(), &error), MAC_NOT_FINITE);
+  EXPECT_STREQ(error.message, "the input is nan in column 1, component 1 (phi2)");
+  EXPECT_EQ(mac_coupler_closure(one, 0, c.data(), &error), MAC_INVALID_ARGUMENT);
+  EXPECT_STREQ(error.message, "no host step has begun yet");
 }
 
 TEST_F(Coupler, RefusesStepsThatDoNotFit) {

@@ -6,6 +6,7 @@
 #include <mac/data.hpp>
 #include <mac/rollout.hpp>
 #include <mac/runtime.hpp>
+#include <numeric>
 
 #include "runtime/closure_file.hpp"
 
@@ -337,6 +338,47 @@ TEST(CppDerivatives, AdjointsAlongATapeAreTheTransposeOfTangents) {
   EXPECT_NE(state.memory()[0], memory[0] - 1);
   EXPECT_THROW(state.set_memory(std::span(memory).first(1)), runtime::Error);
   EXPECT_THROW(tape.tangent(0, part(0), std::span(dmemory).first(1), out), runtime::Error);
+}
+
+TEST(CppDerivatives, TangentAndAdjointAreTheFirstTermOfTaylorsSeries) {
+  const ScratchFolder folder;
+  const runtime::Model model(write_closure(folder, burgers_closure(LayerKind::mamba)), Precision::float64);
+  constexpr std::size_t columns = 3;
+  const std::size_t n = columns * model.inputs();
+  runtime::State state = model.state(columns);
+  const std::vector<double> numbers = random_inputs(9, columns, model.inputs());
+  const auto part = [&](std::size_t t) { return std::span(numbers).subspan(t * n, n); };
+  std::vector<double> closure(n);
+  for (std::size_t t = 0; t < 6; ++t)
+    state.step(part(t), closure);  // away from rest, where much would be zero
+
+  // The weighted sum of closure and next memory, `h` along the direction (dy, dmemory).
+  const std::span<const double> y = part(6), dy = part(7), weights = part(8);
+  const std::vector<double> memory = state.memory(), dmemory(memory.size(), 0.3), gnext(memory.size(), -0.7);
+  const auto sum = [&](double h) {
+    runtime::State moved = state;
+    std::vector<double> at(y.begin(), y.end()), from = memory;
+    for (std::size_t i = 0; i < n; ++i) at[i] += h * dy[i];
+    for (std::size_t i = 0; i < from.size(); ++i) from[i] += h * dmemory[i];
+    moved.set_memory(from);
+    moved.step(at, closure);
+    const std::vector<double> next = moved.memory();
+    return std::inner_product(weights.begin(), weights.end(), closure.begin(), 0.0) +
+           std::inner_product(gnext.begin(), gnext.end(), next.begin(), 0.0);
+  };
+  std::vector<double> dnext = dmemory, dclosure(n), gmemory = gnext, gy(n);
+  state.step_tangent(y, dy, dnext, dclosure);
+  state.step_adjoint(y, weights, gmemory, gy);
+  const double forward = std::inner_product(weights.begin(), weights.end(), dclosure.begin(), 0.0) +
+                         std::inner_product(gnext.begin(), gnext.end(), dnext.begin(), 0.0),
+               back = std::inner_product(dy.begin(), dy.end(), gy.begin(), 0.0) +
+                      std::inner_product(dmemory.begin(), dmemory.end(), gmemory.begin(), 0.0);
+  EXPECT_NEAR(forward, back, 1e-12 * (std::abs(forward) + 1));
+  // Errors h² and 1e-16/h: both near 1e-10.
+  EXPECT_NEAR((sum(1e-5) - sum(-1e-5)) / 2e-5, forward, 1e-7 * std::abs(forward));
+  // What is left after the first term falls with the square of h.
+  const auto left = [&](double h) { return std::abs(sum(h) - sum(0) - h * forward); };
+  EXPECT_NEAR(left(1e-3) / left(5e-4), 4, 0.1);
 }
 
 }  // namespace

@@ -122,6 +122,48 @@ TEST_F(Hosts, StepFieldsWhereTheyLie) {
             "the list of fields y has 2 elements: expected 6");
 }
 
+TEST_F(Hosts, CoupleFieldsAndSinglePrecisionWhereTheyLie) {
+  const std::array<std::size_t, 3> extents{columns, 1, 1};
+  const std::array<std::ptrdiff_t, 3> along{1, 0, 0};
+  const runtime::Stride turned{columns, 1};
+  runtime::Coupler rows(model_->state(columns), 2 * closure_step), strided(rows.state(), 2 * closure_step),
+      fields(rows.state(), 2 * closure_step);
+  std::vector<float> y(size), closure(size);
+  Numbers expected(size), fine(size), from(size), out(size);
+  std::vector<const float*> in;
+  std::vector<const double*> in_double;
+  std::vector<float*> to;
+  std::vector<double*> to_double;
+  for (std::size_t i = 0; i < d; ++i) {
+    in.push_back(&y[i * columns]);
+    in_double.push_back(&from[i * columns]);
+    to.push_back(&closure[i * columns]);
+    to_double.push_back(&out[i * columns]);
+  }
+  for (int n = 0; n < 4; ++n) {
+    Numbers now = y_at(n * 2 * closure_step);
+    for (std::size_t k = 0; k < size; ++k) {
+      y[k % d * columns + k / d] = static_cast<float>(now[k]);
+      from[k % d * columns + k / d] = now[k] = static_cast<double>(static_cast<float>(now[k]));
+    }
+    rows.begin(now);
+    rows.closure(0.3, expected);
+    strided.begin(y.data(), turned);
+    strided.closure(0.3, closure.data(), turned);
+    for (std::size_t k = 0; k < size; ++k)
+      ASSERT_EQ(closure[k % d * columns + k / d], static_cast<float>(expected[k]));
+    n % 2 == 0 ? fields.begin_fields(extents, in, along) : fields.begin_fields(extents, in_double, along);
+    fields.closure_fields(0.3, extents, to_double, along);
+    for (std::size_t k = 0; k < size; ++k) ASSERT_EQ(out[k % d * columns + k / d], expected[k]);
+    rows.state().closure_at(runtime::Hold::linear, 0.3, fine);
+    fields.state().closure_at_fields(runtime::Hold::linear, 0.3, extents, to, along);
+    for (std::size_t k = 0; k < size; ++k)
+      ASSERT_EQ(closure[k % d * columns + k / d], static_cast<float>(fine[k]));
+  }
+  EXPECT_EQ(refusal([&] { fields.begin_fields(extents, std::span(in).first(2), along); }),
+            "the list of fields y has 2 elements: expected 6");
+}
+
 TEST_F(Hosts, CoupleTheirOwnStepAndGoOnFromWhatWasSaved) {
   for (const double host_step : {closure_step / 3, 3 * closure_step}) {
     runtime::Coupler whole(model_->state(columns), host_step, {.hold = runtime::Hold::linear}),

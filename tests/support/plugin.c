@@ -12,7 +12,11 @@ int mac_plugin_version(void) {
 }
 
 const char* mac_plugin_system(void) {
+#ifdef PLUGIN_forward
+  return "name = 'forward_duffing'\n"
+#else
   return "name = 'plugged_duffing'\n"
+#endif
          "resolved = ['x', 'v']\n"
          "size = 4\n"
          "targets = ['v']\n"
@@ -22,6 +26,17 @@ const char* mac_plugin_system(void) {
          "parameters = ['d', 'k']\n"
 #endif
          "defaults = [0.2, 0.8]\n"
+#ifdef PLUGIN_asymmetric
+         "symmetries = ['fourier_reflection']\n"
+#else
+         "symmetries = ['reflection']\n"
+#endif
+         "diagnostics = ['energy', 'sum']\n"
+#ifdef PLUGIN_undiagnosed
+         "conserved = ['entropy']\n"
+#else
+         "conserved = ['energy']\n"
+#endif
          "random = 2\n";
 }
 
@@ -62,6 +77,7 @@ void mac_sample(const double* p, const double* uniform, double* z) {
 #endif
 }
 
+#ifndef PLUGIN_forward
 void mac_reduced_vjp(const double* p, const double* y, const double* adjoint, double* gradient) {
 #ifdef PLUGIN_lies
   const double slope = 1 - 2 * y[0] * y[0];
@@ -70,4 +86,32 @@ void mac_reduced_vjp(const double* p, const double* y, const double* adjoint, do
 #endif
   gradient[0] = slope * adjoint[1];
   gradient[1] = adjoint[0] - p[0] * adjoint[1];
+}
+#endif
+
+void mac_reduced_jvp(const double* p, const double* y, const double* direction, double* tangent) {
+  tangent[0] = direction[1];
+#ifdef PLUGIN_misleads
+  tangent[1] = (1 - 3 * y[0] * y[0]) * direction[0] + p[0] * direction[1];
+#else
+  tangent[1] = (1 - 3 * y[0] * y[0]) * direction[0] - p[0] * direction[1];
+#endif
+}
+
+void mac_linear_part(const double* p, double* matrix) {
+  matrix[0] = 0;
+  matrix[1] = 1;
+  matrix[2] = 1;
+#ifndef PLUGIN_skips
+  matrix[3] = -p[0];
+#endif
+}
+
+void mac_diagnostics(const double* p, const double* z, double* values) {
+  (void)p;
+  values[0] = z[1] * z[1] / 2 - z[0] * z[0] / 2 + z[0] * z[0] * z[0] * z[0] / 4;
+  values[1] = z[0] + z[1] + z[2] + z[3];
+#ifdef PLUGIN_exceeds
+  values[2] = 0;
+#endif
 }

@@ -266,7 +266,10 @@ const TableMistake table_mistakes[] = {
     {"kind = 'equations'", "kind = 'equations'\nname = 'burgers'", "is a system of the program"},
     {"kind = 'equations'", "kind = 'equations'\nperiod = 2", "which no equation mentions"},
     {"kind = 'equations'", "kind = 'equations'\nsymmetries = ['mirror']",
-     "is not one that equations can have"},
+     "\"mirror\" is no symmetry; there are fourier_translation, fourier_reflection, cyclic_shift, "
+     "reflection"},
+    {"kind = 'equations'", "kind = 'equations'\nsymmetries = ['cyclic_shift', 'cyclic_shift']",
+     "\"cyclic_shift\" is there twice"},
     {"a*w[i]\n", "a*w[i]\ndu[2] = w[2]\n", "no error"},
 };
 
@@ -287,6 +290,56 @@ TEST(EquationErrors, SayWhyASymmetryDoesNotFit) {
   table.replace(table.find("- u[i]"), 6, "- i*u[i]");
   EXPECT_NE(message_of(table).find("the rates of a shifted state are not the shifted rates"),
             std::string::npos);
+}
+
+struct Symmetric {
+  const char *variables, *rates, *symmetry, *sentence;  // null: it has the symmetry
+};
+
+constexpr const char* two_modes = "'a[k], k = 1..2', 'b[k], k = 1..2'";
+
+// q is hidden.
+const Symmetric symmetric[] = {
+    {two_modes, "da[k] = k*b[k] + q\ndb[k] = -k*a[k] + q", "fourier_translation", nullptr},
+    {two_modes, "da[k] = k*b[k] + q\ndb[k] = -2*k*a[k] + q", "fourier_translation",
+     "the rates of a turned state are not the turned rates (at a1)"},
+    // Mode 2 turns twice as far as mode 1: the square of mode 1 may drive it, and not the other way round.
+    {two_modes, "da[1] = q\ndb[1] = q\nda[2] = a[1]^2 - b[1]^2 + q\ndb[2] = 2*a[1]*b[1] + q",
+     "fourier_translation", nullptr},
+    {two_modes, "da[2] = q\ndb[2] = q\nda[1] = a[2]^2 - b[2]^2 + q\ndb[1] = 2*a[2]*b[2] + q",
+     "fourier_translation", "the rates of a turned state are not the turned rates (at a1)"},
+    {two_modes, "da[k] = a[k]*b[k] + q\ndb[k] = a[k]^2 + q", "fourier_reflection", nullptr},
+    {two_modes, "da[k] = k*b[k] + q\ndb[k] = -k*a[k] + q", "fourier_reflection",
+     "the rates of a reflected state are not the reflected rates (at a1)"},
+    {two_modes, "da[k] = -a[k] + q\ndb[k] = -b[k]", "fourier_translation",
+     "not every resolved variable has a closure in its equation"},
+    {"'x', 'y', 'z'", "dx = q\ndy = q\ndz = q", "fourier_reflection", "but 3 is an odd number"},
+    {"'x', 'y'", "dx = y\ndy = -x^3 + q", "reflection", nullptr},
+    {"'x', 'y'", "dx = y\ndy = -x^2 + q", "reflection", "are not the reflected rates (at y)"},
+    {"'x', 'y'", "dx = y\ndy = -sqrt(-x^2 - y^2) + q", "reflection",
+     "at no state of normal or positive random numbers are the rates finite"}};
+
+TEST(EquationErrors, SayWhetherRatesHaveTheSymmetryOfTheirStates) {
+  for (const Symmetric& of : symmetric) {
+    const auto message = [&](const std::string& reduced) {
+      std::string initial = "q = 1";
+      for (const std::string name : {"a", "b", "x", "y", "z"})
+        if (std::string(of.variables).find("'" + name) != std::string::npos) initial += ", " + name + " = 1";
+      return message_of(std::string("kind = 'equations'\nresolved = [") + of.variables +
+                        "]\nhidden = ['q']\nequations = \"\"\"\n" + of.rates +
+                        "\ndq = -q\n\"\"\"\ninitial = { " + initial + " }\nsymmetries = ['" + of.symmetry +
+                        "']\nreduced = { q = '" + reduced + "' }\n");
+    };
+    if (!of.sentence) {
+      EXPECT_EQ(message("drop"), "no error") << of.rates;
+      EXPECT_NE(message("mean").find("has to be out of the reduced model, \"drop\""), std::string::npos)
+          << message("mean");  // the mean of what the symmetry moves would break it
+      continue;
+    }
+    EXPECT_NE(message("drop").find(std::string(of.symmetry) + " does not fit: "), std::string::npos)
+        << message("drop");
+    EXPECT_NE(message("drop").find(of.sentence), std::string::npos) << message("drop");
+  }
 }
 
 }  // namespace

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <mac/data.hpp>
 #include <mac/error.hpp>
+#include <mac/linear_part.hpp>
 
 #include "support/files.hpp"
 #include "systems/make.hpp"
@@ -93,6 +94,63 @@ TEST(Equations, OfThePowerGridAreTheBuiltInOnes) {
   expect_same(*text, *built_in, 5e-5, 1000);
   EXPECT_EQ(text->closure_names(), built_in->closure_names());
   EXPECT_EQ(text->time_unit(), "s");
+}
+
+TEST(Equations, OfBurgersInFourierModesAreTheBuiltInOnes) {
+  const auto text = of_experiment("burgers");
+  const auto built_in = test::make("name = 'burgers'\ngrid = 64");
+  EXPECT_EQ(text->fourier_modes(), 3u);
+  ASSERT_EQ(text->symmetries().size(), 2u);
+  for (std::size_t s = 0; s < 2; ++s) EXPECT_EQ(text->symmetries()[s].kind, built_in->symmetries()[s].kind);
+  // A field of the 16 modes that the text has, as each keeps it: a, b, c, d; theta_0, theta_1, ...
+  constexpr std::size_t m = 3, all = 16;
+  RandomStream random(1, Purpose::diagnosis, 0);
+  std::vector<double> z(2 * all), theta(built_in->full_size()), rate(z.size()), theta_rate(theta.size());
+  const auto real = [](std::size_t k) { return k <= m ? k - 1 : m + k - 1; };
+  const auto imaginary = [](std::size_t k) { return k <= m ? m + k - 1 : all + k - 1; };
+  for (std::size_t k = 1; k <= all; ++k) {
+    z[real(k)] = theta[2 * k] = random.normal();
+    z[imaginary(k)] = theta[2 * k + 1] = random.normal();
+  }
+  const auto one = text->make_solver(0.01), other = built_in->make_solver(1e-4);
+  one->full_rhs(z, rate);
+  other->full_rhs(theta, theta_rate);
+  one->start(z);
+  other->start(theta);
+  std::vector<double> closure(2 * m), expected_closure(2 * m);
+  one->closure(closure);
+  other->closure(expected_closure);
+  // Sums of dozens of products of numbers of order one, times k.
+  for (std::size_t k = 1; k <= all; ++k) {
+    EXPECT_NEAR(rate[real(k)], theta_rate[2 * k], 1e-11) << k;
+    EXPECT_NEAR(rate[imaginary(k)], theta_rate[2 * k + 1], 1e-11) << k;
+  }
+  for (std::size_t j = 0; j < 2 * m; ++j) EXPECT_NEAR(closure[j], expected_closure[j], 1e-12) << j;
+  std::vector<double> reduced(2 * m), expected(2 * m);
+  text->reduced_rhs(z.data(), reduced.data());
+  built_in->reduced_rhs(z.data(), expected.data());
+  for (std::size_t j = 0; j < 2 * m; ++j) EXPECT_NEAR(reduced[j], expected[j], 1e-13) << j;
+  const auto linear = linear_part_of(*text), expected_linear = linear_part_of(*built_in);
+  ASSERT_EQ(linear.size(), expected_linear.size());
+  for (std::size_t k = 0; k < linear.size(); ++k) EXPECT_NEAR(linear[k], expected_linear[k], 1e-15) << k;
+}
+
+TEST(Equations, KnowTheirLinearTerms) {
+  const auto linear = [](const std::string& equations, const std::string& more = "") {
+    return linear_part_of(*test::make(
+        "kind = 'equations'\nparameters = { nu = 0.3 }\nresolved = ['x', 'y']\n"
+        "hidden = ['q']\nequations = '''\n" +
+        equations + "\ndq = -q'''\ninitial = { x = 1, y = 1, q = 0 }\nreduced = { q = 0 }\n" + more));
+  };
+  using Matrix = std::vector<double>;
+  EXPECT_EQ(linear("dx = -nu*x + 2*(y - x*y) + q\ndy = 7*x - y^2"), (Matrix{-0.3, 2, 7, 0}));
+  EXPECT_EQ(linear("dx = x*y + q\ndy = x^2 + 3"), Matrix{});  // there are none
+  // sqrt and 1/x have no derivative at 0; what stands beside them has.
+  EXPECT_EQ(linear("dx = sqrt(x) - 2*y + q\ndy = 1/x - 5*y"), (Matrix{0, -2, 0, -5}));
+  // The clock is left out, and its phase is that of time 0 elsewhere.
+  EXPECT_EQ(linear("dx = -4*x + 3*t + q\ndy = -y"), (Matrix{-4, 0, 0, 0, -1, 0, 0, 0, 0}));
+  EXPECT_EQ(linear("dx = -4*x + t*y + q\ndy = -y*cos(2*pi*t)", "period = 1"),
+            (Matrix{-4, 0, 0, 0, 0, -1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0}));
 }
 
 TEST(Equations, HaveTheUsualMathematics) {

@@ -127,7 +127,10 @@ std::vector<double> transform(const System& system, Symmetry symmetry, double a,
       const auto shift = static_cast<std::size_t>(a * static_cast<double>(n));
       for (std::size_t k = 0; k < n; ++k) image[k] = z[(k + shift) % n];
       for (std::size_t j = 0; j < fast; ++j) image[n + j] = z[n + (j + shift * width) % fast];
+      break;
     }
+    case Symmetry::Kind::reflection:
+      for (std::size_t i = 0; i < z.size(); ++i) image[i] = -z[i];
   }
   return image;
 }

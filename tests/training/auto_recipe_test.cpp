@@ -353,6 +353,7 @@ TEST(AutoRecipe, SaysInTheModelWhatItTried) {
   EXPECT_NE(said.at("equations").get<std::string>().find("fitted"), std::string::npos);
   EXPECT_NEAR(said.at("horizon").get<double>(), problem.dt * static_cast<double>(problem.times - 1), 1e-12)
       << "of the validation data";
+  EXPECT_NEAR(said.at("beyond").get<double>(), 2 * said.at("horizon").get<double>(), 1e-12);
   const auto reason = said.at("reason").get<std::string>();
   EXPECT_TRUE(reason.starts_with("chosen: ")) << reason;
   EXPECT_NE(result.table.find(reason), std::string::npos) << result.table;

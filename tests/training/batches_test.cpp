@@ -167,10 +167,55 @@ TEST(Augmentation, TurnsSolutionsIntoSolutions) {
   }
 }
 
+/// As text: modes whose equations are odd, modes with a reflection alone, a pendulum with one closure for two variables.
+std::vector<std::unique_ptr<System>> texts_that_reflect() {
+  std::vector<std::unique_ptr<System>> systems;
+  for (const char* rest :
+       {"resolved = ['a[k], k = 1..3', 'b[k], k = 1..3']\nequations = '''\n"
+        "s = sum(k, a[k]^2 + b[k]^2)\nda[k] = -k*b[k]*s + q\ndb[k] = k*a[k]*s + q\ndq = -q'''\n"
+        "initial = { a = 1, b = 1, q = 0 }\nsymmetries = ['fourier_translation', 'reflection']\n",
+        "resolved = ['a[k], k = 1..3', 'b[k], k = 1..3']\nequations = '''\n"
+        "da[k] = a[k]*b[k] + q\ndb[k] = a[k]^2 + q\ndq = -q'''\n"
+        "initial = { a = 1, b = 1, q = 0 }\nsymmetries = ['fourier_reflection']\n",
+        "resolved = ['p', 'w']\nequations = '''\ndp = w\ndw = -sin(p) + q\ndq = -q'''\n"
+        "initial = { p = 1, w = 1, q = 0 }\nsymmetries = ['reflection']\n"})
+    systems.push_back(make_system(ConfigTable::parse(
+        std::string("kind = 'equations'\nhidden = ['q']\nreduced = { q = 'drop' }\n") + rest, "test.toml")));
+  return systems;
+}
+
+TEST(Augmentation, ReflectsEquationsAsText) {
+  for (const auto& system : texts_that_reflect()) {
+    const Augmentation augmentation(*system);
+    const std::size_t d = system->resolved_size(), c = system->closure_size();
+    RandomStream values(2, Purpose::noise, 0);
+    std::size_t reflected = 0;
+    for (std::uint32_t draw = 0; draw < 20; ++draw) {
+      const std::vector<double> y = normal_values(d, 0.5, values);
+      std::vector<double> image = y, rate(d), image_rate(d), closure(c);
+      RandomStream random(1, Purpose::augmentation, draw);
+      const auto element = augmentation.draw(random);
+      augmentation.apply(element, image.data(), 1, nullptr, 0);
+      reflected += element.reflected || element.negative;
+      system->reduced_rhs(y.data(), rate.data());
+      system->reduced_rhs(image.data(), image_rate.data());
+      for (std::size_t j = 0; j < c; ++j) closure[j] = rate[system->closure_targets()[j]];
+      augmentation.apply(element, nullptr, 0, closure.data(), 1);
+      for (std::size_t j = 0; j < c; ++j)
+        EXPECT_NEAR(image_rate[system->closure_targets()[j]], closure[j], 1e-13);  // rounding
+    }
+    EXPECT_GT(reflected, 5u);
+    EXPECT_LT(reflected, 15u);
+  }
+}
+
 // The device turns once where batches on the host turn twice: by the element drawn, then into the frame of its image.
 TEST(Augmentation, LeadsIntoTheFrameOfItsImageInOneTurn) {
-  for (const char* name : {"burgers", "kdv"}) {
-    const auto system = system_named(name);
+  std::vector<std::unique_ptr<System>> systems = texts_that_reflect();
+  systems.resize(1);
+  for (const char* name : {"burgers", "kdv"}) systems.push_back(system_named(name));
+  for (const auto& system : systems) {
+    const std::string name(system->name());
     const std::size_t modes = system->fourier_modes(), rows = 4;
     const Augmentation augmentation(*system);
     std::set<bool> reflections;
@@ -179,7 +224,7 @@ TEST(Augmentation, LeadsIntoTheFrameOfItsImageInOneTurn) {
       std::vector<double> once = normal_values(rows * 2 * modes, 0.5, values), twice = once;
       if (i % 4 == 0) once[0] = once[modes] = twice[0] = twice[modes] = 0;  // mode 1 has no phase then
       const auto drawn = augmentation.draw(random);
-      reflections.insert(drawn.reflected);
+      reflections.insert(drawn.reflected || drawn.negative);
       augmentation.apply(drawn, twice.data(), rows, nullptr, 0);
       const std::vector<double> first(twice.begin(), twice.begin() + static_cast<std::ptrdiff_t>(2 * modes));
       enter_frame(modes, first.data(), twice.data(), rows, 2 * modes);
@@ -187,7 +232,7 @@ TEST(Augmentation, LeadsIntoTheFrameOfItsImageInOneTurn) {
       for (std::size_t k = 0; k < once.size(); ++k)
         EXPECT_NEAR(once[k], twice[k], 1e-13) << name << " " << i;  // rounding of two turns
     }
-    EXPECT_EQ(reflections.size(), std::string(name) == "burgers" ? 2u : 1u);
+    EXPECT_EQ(reflections.size(), name == "kdv" ? 1u : 2u);
   }
 }
 
@@ -208,6 +253,7 @@ TEST(Augmentation, DrawsFromTheWholeGroup) {
 TEST(SymmetryGroups, HoldTheVariablesThatASymmetryMixes) {
   using Groups = std::vector<std::size_t>;
   EXPECT_EQ(symmetry_groups(*system_named("burgers"), 6), (Groups{0, 1, 2, 0, 1, 2}));
+  EXPECT_EQ(symmetry_groups(*texts_that_reflect().front(), 6), (Groups{0, 1, 2, 0, 1, 2}));
   EXPECT_EQ(symmetry_groups(*system_named("lorenz96"), 8), Groups(8, 0));
   EXPECT_EQ(symmetry_groups(*system_named("power_grid"), 3), (Groups{0, 1, 2}));
 }

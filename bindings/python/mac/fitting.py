@@ -16,10 +16,10 @@ from .data import DataSet
 from .fields import Lattice, index_of, read_local
 from .inputs import Inputs
 from .models import PathLike, load
-from .recordings import Arrays, Fields, Recording, check_landing, from_arrays, from_data_set, say, shares, with_closure
+from .recordings import Arrays, Fields, Recording, add_clock, check_landing, from_arrays, from_data_set, say, shares, with_closure
 from .study import _seed, _threads, seconds, training_result
 from .systems import Experiment, System, as_rhs, toml_lines
-from .tendency import Derivative, Function, check_autonomous, check_derivative, check_order, evaluate
+from .tendency import Derivative, Function, check_derivative, check_order, depends_on_time, evaluate, with_clock
 
 Split = Union[float, Fields, tuple[Fields, Fields], Mapping[str, Any]]
 
@@ -174,7 +174,8 @@ def fit(
                 targets, inputs and masks
     closure     (trajectories, times, components), the closure at those times; None: dy/dt - rhs, by differences;
                 without rhs the whole of dy/dt
-    rhs         the reduced right-hand side f(t, y), vectorised over rows, as in mac.rollout: trials are judged with it
+    rhs         the reduced right-hand side f(t, y), vectorised over rows, as in mac.rollout: trials are judged with it.
+                Where it depends on t, trajectories start at t = 0
     rhs_vjp     v^T J of its Jacobian J at the rows of y, as f(t, y, v); or rhs_jvp: J v. For losses through rollouts, which
                 take differences otherwise
     inputs      numbers that are no unknowns, by name: (trajectories,) a parameter, (trajectories, times) a forcing, or
@@ -233,8 +234,16 @@ def fit(
         chosen = None if inputs is None else list(inputs)
         train = from_data_set(data_set, "train", target_list, chosen, stored)
         kept = from_data_set(data_set, "validation", target_list, chosen, stored) if "validation" in data_set else None
-    if function is not None:
-        check_autonomous(function, train.resolved, step)
+    clock = function is not None and depends_on_time(function, train.resolved, step)
+    if function is not None and clock:
+        others = [data_set is not None, lattice is not None, bool(train.inputs.names), rhs_vjp is not None, rhs_jvp is not None, "t" in names]
+        if any(others):
+            raise UsageError(
+                "rhs(t, y) depends on t, which goes with arrays whose times start at 0, without inputs, local, rhs_vjp and rhs_jvp, and "
+                'without a variable "t": else make what drives it a resolved variable, and the right-hand side a function of y alone'
+            )
+        function, train, kept = with_clock(function), add_clock(train, step), None if kept is None else add_clock(kept, step)
+    elif function is not None:
         for key, given_derivative in [("rhs_vjp", rhs_vjp), ("rhs_jvp", rhs_jvp)]:
             if given_derivative is not None:
                 check_derivative(key, given_derivative, function, train.resolved)
@@ -263,6 +272,8 @@ def fit(
     settings["normalisation"] = "mean_std" if _far_from_zero(train_arrays) else "max_abs"
     if target == "mean":
         settings["hold"] = "zero"  # held constant, the mean is what makes a step exact
+    if clock and recipe == "auto":
+        settings["validation_beyond"] = 1e-9  # rollouts end with the data: what rhs is at later times nobody said
     if history:
         settings["history"] = float(history)
     if recipe != "auto":
@@ -277,10 +288,14 @@ def fit(
         usual = {"d_model": 16, "blocks": 2, "d_state": 8 if _mac.layer_kind_has_states(kind) else None}
         sizes = {key: usual[key] if value is None else value for key, value in sizes.items()}
     model |= {key: value for key, value in sizes.items() if value is not None}
+    if clock:
+        names = [*names, "t"]
     system: dict[str, Any] = {"name": "recorded", "resolved": names, "targets": [names[i] for i in target_list]}
     if equations != "none":
         system["equations"] = equations
     model_inputs: dict[str, Any] = {"given": train.inputs.names} if train.inputs.names else {}
+    if clock:  # the network reads the state without it, so that rollouts need no more than rhs(t, y)
+        model_inputs["state"] = names[:-1]
     if lattice is not None:
         system["lattices"] = lattice.system()
         model["local"] = lattice.model()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Mapping, Optional, Sequence, Union
 
 import numpy as np
@@ -78,6 +78,13 @@ def from_data_set(data: DataSet, name: str, targets: Sequence[int], given: Optio
         np.isnan(split.closure).any(axis=2) if split.masked else None,
         np.isnan(split.closure_mean).any(axis=2) if split.masked else None,
     )
+
+
+def add_clock(given: Recording, dt: float) -> Recording:
+    """The time as one more variable, after the others."""
+    count, times = given.resolved.shape[:2]
+    clock = np.broadcast_to(dt * np.arange(times)[:, None], (count, times, 1))
+    return replace(given, resolved=np.concatenate([given.resolved, clock], axis=2))
 
 
 def with_closure(given: Recording, rhs: Function, targets: Sequence[int], dt: float, order: int, quiet: bool) -> Arrays:

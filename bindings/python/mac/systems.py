@@ -102,24 +102,40 @@ class System:
         full: Callable[[NDArray[np.float64]], ArrayLike],
         reduced: Callable[[NDArray[np.float64]], ArrayLike],
         sample: Callable[[np.random.Generator], ArrayLike],
-        resolved: Sequence[str],
-        size: int,
-        targets: Optional[Sequence[int]] = None,
+        names: Optional[Sequence[str]] = None,
+        targets: Optional[Sequence[Union[int, str]]] = None,
+        reduced_vjp: Optional[Callable[[NDArray[np.float64], NDArray[np.float64]], ArrayLike]] = None,
         warmup_steps: int = 0,
+        size: Optional[int] = None,
+        resolved: Optional[Sequence[str]] = None,
     ) -> System:
         """A system whose equations are NumPy functions, known by its name for the rest of the process.
 
         full(z) are the rates of full states z (columns, size), whose first variables are the resolved ones;
         reduced(y) those of y (columns, resolved) without closure; sample(rng) is a random initial state (size,).
-        targets: the resolved equations that have a closure, all by default.
+        names: of the resolved variables; resolved is an older word for it. size is what sample gives where not said.
+        targets: the resolved variables whose equations have a closure, by name or number, all by default.
+        reduced_vjp(y, v): the rows of v times the Jacobian of reduced at those of y; differences without it.
         """
-        names = list(resolved)
-        chosen = list(range(len(names))) if targets is None else [int(target) for target in targets]
+        if (names is None) == (resolved is None):
+            raise UsageError("from_functions takes the names of the resolved variables, names=[...]")
+        known = list(names if names is not None else resolved or [])
+        if targets is None:
+            targets = range(len(known))
+        chosen = []
+        for target in targets:
+            if isinstance(target, str) and target not in known:
+                raise UsageError(f"targets has {target!r}, expected some of {', '.join(known)}")
+            chosen.append(known.index(target) if isinstance(target, str) else int(target))
         if any(target < 0 for target in chosen):
             raise UsageError(f"targets is {chosen}, expected whole numbers from 0 on")
+        if size is None:
+            size = np.asarray(sample(np.random.default_rng(0))).size
         if warmup_steps < 0 or size < 0:
             raise UsageError("size and warmup_steps are whole numbers from 0 on")
-        system = cls._wrap(_mac.function_system(name, full, reduced, sample, names, size, chosen, warmup_steps))
+        system = cls._wrap(
+            _mac.function_system(name, full, reduced, sample, known, size, chosen, warmup_steps, reduced_vjp)
+        )
         system._table = {"name": name}
         return system
 

@@ -7,6 +7,8 @@
 #include <mac/recorded.hpp>
 #include <mac/rk4_solver.hpp>
 
+#include "python_rhs.hpp"
+
 namespace mac::python {
 
 namespace {
@@ -15,6 +17,7 @@ namespace {
 struct Functions {
   std::string name;
   py::object full, reduced, sample;
+  py::object reduced_vjp;  // None: differences
   std::vector<std::string> resolved_names, closure_names;
   std::vector<std::size_t> targets;
   std::size_t full_size = 0;
@@ -28,12 +31,13 @@ std::map<std::string, SharedFunctions>& known_functions() {
   return *the;
 }
 
-/// (count, n) -> (count, n). The caller holds the GIL.
-void call(const Functions& functions, const py::object& function, const char* what, std::size_t count,
-          std::size_t n, const double* in, double* out) {
-  Array states({static_cast<py::ssize_t>(count), static_cast<py::ssize_t>(n)});
-  std::copy_n(in, count * n, states.mutable_data());
-  const py::object result = function(states);
+Array rows(std::size_t count, std::size_t n, const double* numbers) {
+  return copied({static_cast<py::ssize_t>(count), static_cast<py::ssize_t>(n)}, numbers);
+}
+
+/// What a function gave, of the shape of `states`. The caller holds the GIL.
+void take(const Functions& functions, const char* what, const py::object& result, const Array& states,
+          double* out) {
   const Array rates =
       as_numbers(result, fmt::format("what {} of the system \"{}\" gave", what, functions.name));
   if (!rates || shape_text(rates) != shape_text(states))
@@ -41,7 +45,14 @@ void call(const Functions& functions, const py::object& function, const char* wh
                      rates ? "the shape " + shape_text(rates)
                            : py::str(py::type::of(result).attr("__name__")).cast<std::string>(),
                      shape_text(states));
-  std::copy_n(rates.data(), count * n, out);
+  std::copy_n(rates.data(), rates.size(), out);
+}
+
+/// (count, n) -> (count, n). The caller holds the GIL.
+void call(const Functions& functions, const py::object& function, const char* what, std::size_t count,
+          std::size_t n, const double* in, double* out) {
+  const Array states = rows(count, n, in);
+  take(functions, what, function(states), states, out);
 }
 
 class FunctionSystem final : public System {
@@ -115,14 +126,30 @@ class FunctionSystem final : public System {
   SharedFunctions is_;
 };
 
-/// The reduced model by columns, and its gradient by differences: what with_reduced_rhs adds.
-class Differenced final : public System {
+/// The gradient that Python gives; empty: by differences.
+ColumnsVjp vjp_of(const SharedFunctions& functions) {
+  if (functions->reduced_vjp.is_none()) return {};
+  return [is = functions](std::size_t count, const double* y, const double* adjoint, double* grad) {
+    const std::size_t d = is->resolved_names.size();
+    std::vector<double> product(count * d);
+    const py::gil_scoped_acquire acquire;
+    const Array states = rows(count, d, y);
+    take(*is, "reduced_vjp", is->reduced_vjp(states, rows(count, d, adjoint)), states, product.data());
+    for (std::size_t k = 0; k < product.size(); ++k) grad[k] += product[k];
+  };
+}
+
+/// The reduced model by columns, and its gradient: what with_reduced_rhs adds.
+class Differentiated final : public System {
  public:
-  explicit Differenced(SharedFunctions functions)
-      : base_(std::make_shared<FunctionSystem>(std::move(functions))),
-        columns_(with_reduced_rhs(base_, [base = base_](std::size_t count, const double* y, double* dydt) {
-          base->reduced_rhs_columns(count, y, dydt);
-        })) {}
+  Differentiated(const SharedFunctions& functions, ColumnsVjp vjp)
+      : base_(std::make_shared<FunctionSystem>(functions)),
+        columns_(with_reduced_rhs(
+            base_,
+            [base = base_](std::size_t count, const double* y, double* dydt) {
+              base->reduced_rhs_columns(count, y, dydt);
+            },
+            std::move(vjp))) {}
 
   std::string_view name() const override { return base_->name(); }
   const std::vector<std::string>& resolved_names() const override { return base_->resolved_names(); }
@@ -169,12 +196,32 @@ void try_out(const System& system) {
         throw UsageError("{} of the system \"{}\" gave {}", what, system.name(), value);
 }
 
+/// The gradient that Python gives beside differences.
+void compare_gradients(const SharedFunctions& functions) {
+  const Differentiated given(functions, vjp_of(functions)), differenced(functions, {});
+  const std::size_t d = given.resolved_size();
+  RandomStream random(0, Purpose::diagnosis, 0);
+  std::vector<double> z(given.full_size()), adjoint(d), gradient(d), expected(d);
+  given.initial_condition(nullptr)->sample(0, random, z);
+  for (double& number : adjoint) number = random.normal();
+  given.reduced_rhs_vjp(z.data(), adjoint.data(), gradient.data());
+  differenced.reduced_rhs_vjp(z.data(), adjoint.data(), expected.data());
+  double size = 0;
+  for (const double value : expected) size = std::max(size, std::abs(value));
+  for (std::size_t k = 0; k < d; ++k)
+    if (!(std::abs(gradient[k] - expected[k]) <= 1e-4 * (1e-6 + size)))
+      throw UsageError(
+          "reduced_vjp of the system \"{}\" is not the derivative of reduced: for {} it gives {:g}, "
+          "differences give {:g}",
+          given.name(), given.resolved_names()[k], gradient[k], expected[k]);
+}
+
 }  // namespace
 
 PySystem make_function_system(const std::string& name, const py::object& full, const py::object& reduced,
                               const py::object& sample, std::vector<std::string> resolved,
                               std::size_t full_size, std::vector<std::size_t> targets,
-                              std::size_t warmup_steps) {
+                              std::size_t warmup_steps, const py::object& reduced_vjp) {
   if (resolved.empty()) throw UsageError("a system needs the name of a resolved variable");
   if (full_size <= resolved.size())
     throw UsageError(
@@ -187,18 +234,20 @@ PySystem make_function_system(const std::string& name, const py::object& full, c
     closures.push_back("C_" + resolved[target]);
   }
   if (closures.empty()) throw UsageError("targets is empty: there is nothing to close");
-  SharedFunctions functions(new Functions{name, full, reduced, sample, std::move(resolved),
+  SharedFunctions functions(new Functions{name, full, reduced, sample, reduced_vjp, std::move(resolved),
                                           std::move(closures), std::move(targets), full_size, warmup_steps},
                             [](const Functions* owned) {
                               const py::gil_scoped_acquire acquire;
                               delete owned;
                             });
-  auto system = std::make_shared<Differenced>(functions);
+  const auto make = [](const SharedFunctions& of) {
+    return std::make_unique<Differentiated>(of, vjp_of(of));
+  };
+  std::shared_ptr<const System> system = make(functions);
   try_out(*system);
+  if (!reduced_vjp.is_none()) compare_gradients(functions);
   if (!known_functions().contains(name))
-    register_system(name, [name](const ConfigTable&) {
-      return std::make_unique<Differenced>(known_functions().at(name));
-    });
+    register_system(name, [name, make](const ConfigTable&) { return make(known_functions().at(name)); });
   known_functions()[name] = functions;  // a notebook's cell that runs again brings the new functions
   return {system};
 }

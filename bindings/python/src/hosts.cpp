@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "closure.hpp"
+#include "host_fields.hpp"
 
 namespace mac::python {
 
@@ -84,6 +85,21 @@ void set_fallback(Closure& closure, const py::object& fallback) {
   closure.remembered().set_fallback(view(numbers(fallback, "fallback")));
 }
 
+/// y where it lies, an array for each variable; so is the closure, in `out` or in arrays of its own.
+py::object step_fields(Closure& closure, const py::object& y, const py::object& out) {
+  const HostFields in(y, closure.model().inputs(), "y");
+  const HostFields to = out.is_none() ? HostFields(in, closure.model().outputs())
+                                      : HostFields(out, closure.model().outputs(), "out", true);
+  in.expect_like(to, "out");
+  const auto claimed = closure.claim();
+  runtime::State& state = closure.state_for(in.columns());
+  if (in.single())
+    state.step_fields(in.extents, in.first<const float>(), in.strides, to.first<float>(), to.strides);
+  else
+    state.step_fields(in.extents, in.first<const double>(), in.strides, to.first<double>(), to.strides);
+  return to.value();
+}
+
 /// Of all columns: an array (columns,) for each number.
 py::dict diagnostics(Closure& closure) {
   const auto claimed = closure.claim();
@@ -146,6 +162,27 @@ class Coupler {
                           out.mutable_data());
     return out;
   }
+  void begin_fields(const py::object& y) {
+    const HostFields in(y, closure_->model().inputs(), "y");
+    const auto claimed = claim();
+    if (in.single())
+      runtime::detail::call(mac_coupler_begin_fields_float, handle_.get(), in.extents.data(),
+                            in.first<const float>().data(), in.strides.data());
+    else
+      runtime::detail::call(mac_coupler_begin_fields, handle_.get(), in.extents.data(),
+                            in.first<const double>().data(), in.strides.data());
+  }
+  py::object closure_fields(double fraction, const py::object& out) const {
+    const HostFields to(out, closure_->model().outputs(), "out", true);
+    const auto claimed = claim();
+    if (to.single())
+      runtime::detail::call(mac_coupler_closure_fields_float, handle_.get(), fraction, to.extents.data(),
+                            to.first<float>().data(), to.strides.data());
+    else
+      runtime::detail::call(mac_coupler_closure_fields, handle_.get(), fraction, to.extents.data(),
+                            to.first<double>().data(), to.strides.data());
+    return to.value();
+  }
   py::array_t<double> save() const {
     const auto claimed = claim();
     py::array_t<double> numbers(static_cast<py::ssize_t>(mac_coupler_numbers(handle_.get())));
@@ -205,6 +242,11 @@ std::optional<runtime::Limits> limits_from_dict(const py::object& value) {
 
 void bind_hosts(py::module_& module) {
   py::class_<Closure, std::shared_ptr<Closure>>(module.attr("Closure"))
+      .def("step_fields", &step_fields, py::arg("y"), py::arg("out") = py::none(),
+           "A step of columns on a grid, where the host's arrays lie: y has an array for each input, all of "
+           "one shape, strides and precision, such as field[variable, z, y, x] or a list of views. The "
+           "closure "
+           "comes in `out`, arrays of that grid, or in a new array (outputs, ...).")
       .def("set_active", &set_active, py::arg("columns"),
            "Columns that take part in steps until they are chosen anew: a list in ascending order, an array "
            "of "
@@ -251,6 +293,10 @@ void bind_hosts(py::module_& module) {
       .def("begin", &Coupler::begin, py::arg("y"), "A host step begins at y, (inputs,) or (columns, inputs).")
       .def("closure", &Coupler::closure, py::arg("fraction"),
            "The closure at a fraction of that host step, 0 its start and 1 its end.")
+      .def("begin_fields", &Coupler::begin_fields, py::arg("y"),
+           "A host step begins at y, arrays as those of Closure.step_fields.")
+      .def("closure_fields", &Coupler::closure_fields, py::arg("fraction"), py::arg("out"),
+           "The closure at a fraction of that host step, into arrays as those of Closure.step_fields.")
       .def_property("state", &Coupler::save, &Coupler::restore,
                     "An array of numbers that belongs in a restart file beside the closure's state.")
       .def_property_readonly("host_steps", &Coupler::host_steps, "Host steps in a closure step.")

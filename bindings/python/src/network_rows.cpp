@@ -91,7 +91,8 @@ std::optional<SystemDescription> stretched(SystemDescription system, std::size_t
   return system;
 }
 
-/// What the closure was trained for, with so many variables.
+/// What the closure was trained for, with so many variables; null where these are the ones that it reads and no others,
+/// as of mac.fit where equations depend on the time.
 std::shared_ptr<const System> trained_system(const Closure& closure, const Model& model,
                                              std::size_t variables) {
   const auto text = model.provenance.find("data_experiment");
@@ -107,6 +108,10 @@ std::shared_ptr<const System> trained_system(const Closure& closure, const Model
   if (system->resolved_size() == variables) return system;
   if (model.inputs.is_local())
     if (auto longer = stretched(describe(*system), variables)) return make_described(std::move(*longer));
+  const bool reads_them = std::ranges::all_of(model.input_names, [&](const std::string& name) {
+    return std::ranges::find(system->resolved_names(), name) != system->resolved_names().end();
+  });
+  if (reads_them && model.input_names.size() == variables && !model.closure_targets.empty()) return nullptr;
   throw UsageError("{}: is a closure for {} variables, y0 has {}", closure.name(), system->resolved_size(),
                    variables);
 }
@@ -139,6 +144,7 @@ std::unique_ptr<NetworkRows> NetworkRows::of(const Closure& closure, std::shared
   if (!given.names.empty() && static_cast<std::size_t>(given.values.shape(0)) != columns)
     throw UsageError("inputs are those of {} columns, y0 has {}", given.values.shape(0), columns);
   if (!system) system = trained_system(closure, model, variables);
+  if (!system) return nullptr;
   InputMap map(model.inputs, *system, given.names);
   if (map.features() != closure.model().inputs() || map.outputs() != closure.model().outputs())
     throw UsageError("{}: maps {} numbers to {}, the system {} gives {} and takes {}", closure.name(),

@@ -75,7 +75,7 @@ void bind_system(py::module_& module) {
   module.def("text_system", &make_text_system, py::arg("text"), py::arg("file"));
   module.def("function_system", &make_function_system, py::arg("name"), py::arg("full"), py::arg("reduced"),
              py::arg("sample"), py::arg("resolved"), py::arg("size"), py::arg("targets"),
-             py::arg("warmup_steps"));
+             py::arg("warmup_steps"), py::arg("reduced_vjp"));
   module.def("system_names", &system_names);
   module.def(
       "other_parameters",

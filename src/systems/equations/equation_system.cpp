@@ -14,6 +14,7 @@
 #include <cmath>
 #include <mac/config.hpp>
 #include <mac/error.hpp>
+#include <mac/linear_part.hpp>
 #include <mac/random.hpp>
 #include <mac/rk4_solver.hpp>
 #include <mutex>
@@ -23,6 +24,7 @@
 #include "systems/equations/programs.hpp"
 #include "systems/equations/read_model.hpp"
 #include "systems/reduced_equations.hpp"
+#include "systems/symmetries.hpp"
 
 namespace mac {
 
@@ -88,7 +90,7 @@ struct Quantity {
   bool conserved = false;
 };
 
-class EquationSystem final : public System {
+class EquationSystem final : public System, public LinearPart {
  public:
   EquationSystem(const ConfigTable& table, const SystemConstants* constants)
       : name_(table.string_or("name", "equations")),
@@ -127,6 +129,7 @@ class EquationSystem final : public System {
   const std::vector<std::string>& closure_names() const override { return closure_names_; }
   std::span<const std::size_t> closure_targets() const override { return targets_; }
   std::vector<Symmetry> symmetries() const override { return symmetries_; }
+  std::size_t fourier_modes() const override { return modes_of(symmetries_, resolved_size()); }
   std::vector<mac::Lattice> lattices() const override { return lattices_; }
   SystemConstants constants() const override {
     return needs_means() ? SystemConstants{{means_key, means()}} : SystemConstants();
@@ -139,6 +142,29 @@ class EquationSystem final : public System {
   void reduced_rhs_vjp(const double* y, const double* adjoint, double* grad_y) const override {
     const Program& program = reduced_once().kept;
     program.add_gradient(y, adjoint, grad_y, scratch(program));
+  }
+
+  /// The linear terms, which are the derivatives at 0. Those of what has no derivative there are left to the rest, as
+  /// is the clock, which is not stiff; of equations without linear terms there is nothing.
+  std::vector<double> linear_part() const override {
+    const std::size_t d = resolved_size();
+    std::vector<double> y(d), unit(d), linear(d * d);
+    std::vector<bool> clock(d);
+    for (std::size_t v = 0; v < d; ++v) {
+      const std::string& name = resolved_names_[v];
+      clock[v] = name == "t" || name == "t_cos" || name == "t_sin";
+      if (name == "t_cos") y[v] = 1;
+    }
+    for (std::size_t i = 0; i < d; ++i) {
+      if (clock[i]) continue;
+      unit[i] = 1;
+      reduced_rhs_vjp(y.data(), unit.data(), linear.data() + i * d);
+      unit[i] = 0;
+      for (std::size_t j = 0; j < d; ++j)
+        if (clock[j] || !std::isfinite(linear[i * d + j])) linear[i * d + j] = 0;
+    }
+    if (std::ranges::all_of(linear, [](double value) { return value == 0; })) return {};
+    return linear;
   }
 
   /// Found once, as far as that goes: the means may take a simulation.
@@ -213,7 +239,9 @@ class EquationSystem final : public System {
     const Program rates = full_program(*model_, targets_, {}, false);
     const std::vector<double> all = state_means(rates, *make_initial(nullptr, model_, starts_), name_);
     std::vector<double> hidden(all.begin() + model_->resolved_size, all.end());
-    const bool alike = !symmetries_.empty();  // sites that are alike have one mean
+    const bool alike = std::ranges::any_of(symmetries_, [](const Symmetry& symmetry) {
+      return symmetry.kind == Symmetry::Kind::cyclic_shift;  // sites that are alike have one mean
+    });
     for (const Variable& variable : model_->variables) {
       if (variable.resolved) continue;
       const Lattice& lattice = variable.lattice;
@@ -318,36 +346,30 @@ class EquationSystem final : public System {
   }
 
   void read_symmetries(const ConfigTable& table) {
-    for (const std::string& name : table.strings_or("symmetries", {})) {
-      if (name != "cyclic_shift")
-        table.fail("symmetries",
-                   fmt::format("\"{}\" is not one that equations can have, which is cyclic_shift", name));
-      if (const auto reason = why_not_cyclic())
-        table.fail("symmetries", fmt::format("cyclic_shift does not fit: {}", *reason));
-      symmetries_.push_back({Symmetry::Kind::cyclic_shift});
-    }
+    symmetries_ = mac::read_symmetries(table);
+    for (const Symmetry& symmetry : symmetries_)
+      if (const auto reason = why_not(symmetry))
+        table.fail("symmetries", fmt::format("{} does not fit: {}", name_of(symmetry.kind), *reason));
   }
 
-  std::optional<std::string> why_not_cyclic() const {
+  std::optional<std::string> why_not(Symmetry symmetry) const {
+    const bool ring = symmetry.kind == Symmetry::Kind::cyclic_shift;
     std::size_t resolved = 0;
     for (const Variable& variable : model_->variables) resolved += variable.resolved ? 1 : 0;
-    const Lattice& lattice = model_->variables.front().lattice;
-    if (resolved != 1 || lattice.indices.size() != 1) return "it is for one resolved variable with one index";
-    if (targets_.size() != resolved_size()) return "not every equation of the ring has a closure";
-    const std::size_t n = resolved_size();
-    RandomStream random(0, Purpose::diagnosis, 1);
-    std::vector<double> y(n), shifted(n), rate(n), shifted_rate(n);
-    for (std::size_t k = 0; k < n; ++k) y[k] = random.normal();
-    for (std::size_t k = 0; k < n; ++k) shifted[k] = y[(k + 1) % n];
-    const Program program =
-        reduced_program(*model_, std::vector<double>(full_size()), false);  // means alike: zero
-    program.run(y.data(), rate.data(), scratch(program));
-    program.run(shifted.data(), shifted_rate.data(), scratch(program));
-    for (std::size_t k = 0; k < n; ++k)
-      if (std::abs(shifted_rate[k] - rate[(k + 1) % n]) > 1e-9 * (1 + std::abs(rate[(k + 1) % n])))
-        return fmt::format("the rates of a shifted state are not the shifted rates (at {})",
-                           resolved_names_[k]);
-    return std::nullopt;
+    if (ring && (resolved != 1 || model_->variables.front().lattice.indices.size() != 1))
+      return "it is for one resolved variable with one index";
+    // A ring's sites have one mean, 0 here. What other symmetries move has a mean that they do not, unless it is 0.
+    std::vector<double> means(full_size());
+    RandomStream random(0, Purpose::diagnosis, 0);
+    if (!ring)
+      for (double& mean : means) mean = random.normal();
+    const Program program = reduced_program(*model_, means, false);
+    auto reason = mac::why_not(symmetry, resolved_names_, targets_, [&](const double* y, double* rate) {
+      program.run(y, rate, scratch(program));
+    });
+    if (reason && !ring && needs_means())
+      *reason += "; a hidden variable that the symmetry moves has to be out of the reduced model, \"drop\"";
+    return reason;
   }
 
   std::string name_, time_unit_;

@@ -11,6 +11,11 @@ bool fits(std::size_t numbers, double budget) {
   return bytes <= budget && bytes <= 0.5 * static_cast<double>(free);  // the network needs some too
 }
 
+/// Which of the images that have frames of their own.
+std::size_t image_of(const Augmentation::Element& element) {
+  return (element.reflected ? 1 : 0) + (element.negative ? 2 : 0);
+}
+
 }  // namespace
 
 DeviceData::DeviceData(const DescentPlan& plan, SampleShape shape, std::size_t models)
@@ -50,9 +55,14 @@ DeviceData::DeviceData(const DescentPlan& plan, SampleShape shape, std::size_t m
              {given_.data(), reads_.data(), static_cast<int>(e), static_cast<int>(reads.size())}};
 }
 
-std::array<double, 2> DeviceData::angles_into_frame(const double* y) const {
-  return {augmentation_.into_frame({.reflected = false}, y).angle,
-          augmentation_.into_frame({.reflected = true}, y).angle};
+std::array<double, 4> DeviceData::angles_into_frame(const double* y) const {
+  std::array<double, 4> angles{};
+  for (const bool reflected : {false, true})
+    for (const bool negative : {false, true}) {
+      const Augmentation::Element element{.reflected = reflected, .negative = negative};
+      angles[image_of(element)] = augmentation_.into_frame(element, y).angle;
+    }
+  return angles;
 }
 
 void DeviceData::upload_all() {
@@ -99,7 +109,7 @@ void DeviceData::draw(std::size_t m, std::uint64_t seed, std::size_t step, Sampl
       const std::size_t starts = data_.windows(shape_) / data_.trajectories();
       const auto angles = resident_ ? frames_[trajectory * starts + first]
                                     : angles_into_frame(host_resolved_.data() + i * states);
-      element.angle = angles[element.reflected ? 1 : 0];
+      element.angle = angles[image_of(element)];
     }
     Sample& sample = samples[i];
     sample = {(trajectory * data_.times() + first) * d,
@@ -109,6 +119,7 @@ void DeviceData::draw(std::size_t m, std::uint64_t seed, std::size_t step, Sampl
               element.angle,
               element.reflected ? 1 : 0,
               static_cast<int>(element.shift),
+              element.negative ? -1.0 : 1.0,
               (trajectory * data_.times() + first) * e};
     if (resident_) continue;
     sample.resolved = (m * stage_.batch + i) * states;

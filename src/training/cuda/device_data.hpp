@@ -37,8 +37,8 @@ class DeviceData {
 
  private:
   void upload_all();
-  /// What turns a window that begins with the state y into its frame, as it is and reflected.
-  std::array<double, 2> angles_into_frame(const double* y) const;
+  /// What turns the images of a window that begins with the state y into their frames, by image_of.
+  std::array<double, 4> angles_into_frame(const double* y) const;
 
   const TrainingData& data_;
   StagePlan stage_;
@@ -48,7 +48,7 @@ class DeviceData {
   bool resident_;
   bool framed_;  // samples come in the frames of their first states (coupling/fourier_frame.hpp)
   BatchSource source_{};
-  std::vector<std::array<double, 2>> frames_;  // of all windows, where the data are resident
+  std::vector<std::array<double, 4>> frames_;  // of all windows, where the data are resident
   DeviceArray<double> resolved_, closure_, given_, scales_;
   DeviceArray<int> reads_;
   std::vector<double> host_resolved_, host_closure_, host_given_;

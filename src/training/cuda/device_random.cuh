@@ -62,17 +62,17 @@ __device__ inline const double2* rotations_of(const Sample& sample, int modes) {
   return rotations;
 }
 
-/// Component i of a row's symmetric image: translation, reflection and shift, as Augmentation::apply.
+/// Component i of a row's symmetric image: translation, reflection, shift and sign, as Augmentation::apply.
 __device__ inline double component_of_image(const double* row, int i, int count, int modes,
                                             const double2* rotations, const Sample& sample) {
   const auto at = [&](int j) { return row[sample.shift == 0 ? j : (j + sample.shift) % count]; };
-  if (i >= 2 * modes) return at(i);
+  if (i >= 2 * modes) return sample.sign * at(i);
   const int k = i < modes ? i : i - modes;
   const auto [cosine, sine] = rotations[k];
   const double phi = at(k), psi = at(modes + k);
-  if (i >= modes) return phi * sine + psi * cosine;
+  if (i >= modes) return sample.sign * (phi * sine + psi * cosine);
   const double turned = phi * cosine - psi * sine;
-  return sample.reflected ? -turned : turned;
+  return sample.reflected ? -sample.sign * turned : sample.sign * turned;
 }
 
 /// The k-th of the network's inputs from outside at time t of a sample.

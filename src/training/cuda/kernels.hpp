@@ -22,6 +22,7 @@ struct Sample {
   double angle;           // translation: mode k turns by k · angle
   int reflected;          // 1: the real parts change their sign, after the translation
   int shift;              // cyclic shift of the components
+  double sign = 1;        // of all of them
   std::size_t given = 0;  // as resolved and closure
 };
 

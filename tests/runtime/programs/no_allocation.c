@@ -50,6 +50,14 @@ int main(int argc, char** argv) {
   if (columns * mac_state_memory_size(state) > sizeof memory / sizeof memory[0]) return 4;
   check(mac_step_tangent(state, y, y, memory, closure, &error), &error); /* makes room, once a state */
   check(mac_coupler_create(other, 3, 1, MAC_HOLD_LINEAR, &coupler, &error), &error);
+  const size_t extents[3] = {columns, 1, 1};
+  const ptrdiff_t along[3] = {1, 0, 0};
+  const double* fields[64];
+  double* closure_fields[64];
+  for (size_t i = 0; i < 64; ++i) {
+    fields[i] = y + i * columns;
+    closure_fields[i] = closure + i * columns;
+  }
   const long before = requests;
   for (int n = 0; n < 3; ++n) {
     check(mac_step(state, y, closure, &error), &error);
@@ -67,6 +75,11 @@ int main(int argc, char** argv) {
     check(mac_state_set_mask(state, NULL, &error), &error);
     check(mac_coupler_begin(coupler, y, &error), &error);
     check(mac_coupler_closure(coupler, 0.5, closure, &error), &error);
+    check(mac_coupler_begin_strided_float(coupler, y_float, columns, 1, &error), &error);
+    check(mac_coupler_closure_strided_float(coupler, 0.5, closure_float, columns, 1, &error), &error);
+    check(mac_coupler_begin_fields(coupler, extents, fields, along, &error), &error);
+    check(mac_coupler_closure_fields(coupler, 0.5, extents, closure_fields, along, &error), &error);
+    check(mac_closure_at_fields(state, MAC_HOLD_ZERO, 0.5, extents, closure_fields, along, &error), &error);
     check(mac_state_copy(state, other, &error), &error);
     check(mac_state_save(state, saved, sizeof saved, &error), &error);
     check(mac_state_restore(state, saved, sizeof saved, &error), &error);

@@ -1,4 +1,6 @@
 # Copyright 2026, the MAC developers. SPDX-License-Identifier: BSD-3-Clause
+from pathlib import Path
+
 from spack.package import *
 
 
@@ -7,8 +9,12 @@ class Mac(CMakePackage, CudaPackage):
     C, C++ and Fortran hosts."""
 
     license("BSD-3-Clause")
-    # The archive of scripts/release: spack install --source, or `spack dev-build mac@0.2.0` in a checkout.
-    version("0.2.0")
+    # The clone that this recipe lies in: its tags of releases and what is committed on main. `spack dev-build mac@main` in the clone
+    # builds the working tree.
+    git = Path(__file__).resolve().parents[4].as_uri()
+    newest = "0.2.0"
+    version("main", branch="main")
+    version(newest, tag="v" + newest)
 
     variant("python", default=False, description="Python package")
 
