@@ -110,7 +110,7 @@ TEST(ReportInABrowser, ShowsFiguresAndTablesAndOverflowsAtNoWidth) {
     const nlohmann::json seen = look_at(folder, width);
     ASSERT_TRUE(seen.is_object() && seen.contains("figures")) << seen.dump();
     EXPECT_EQ(seen["figures"], test::count(page, "<figure "));
-    EXPECT_EQ(seen["drawings"], 6 + 6 + 6 + 2 + 2 + 5);  // panels, see report_test.cpp
+    EXPECT_EQ(seen["drawings"], 6 + 6 + 6 + 2 + 4);  // panels, see report_test.cpp
     EXPECT_EQ(seen["empty"], 0);
     EXPECT_EQ(seen["tables"], test::count(page, "<table"));
     EXPECT_LE(seen["scroll_width"], seen["client_width"]);

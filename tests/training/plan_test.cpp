@@ -148,7 +148,7 @@ TEST(TrainingPlan, SaysItselfAsTheFilesOfTheZooDo) {
       ++files;
     }
   }
-  EXPECT_EQ(files, 20u);
+  EXPECT_EQ(files, 22u);
 }
 
 TEST(TrainingPlan, SaysNewerSettingsOnlyWhereTheyAreSet) {
