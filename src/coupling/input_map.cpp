@@ -295,7 +295,7 @@ InputMap::InputMap(const NetworkInputs& inputs, const System& system, const std:
 }
 
 std::vector<std::size_t> InputMap::targets_among_features() const {
-  if (plain_) return targets_;
+  if (plain_ || targets_.empty()) return targets_;  // a description may leave them out
   const auto is_target = [&](std::size_t feature, std::size_t output) {
     for (std::size_t site = 0; site < sites_; ++site) {  // beyond a wall a neighbour may be the site itself
       const Term& term = terms_[site * names_.size() + feature];
