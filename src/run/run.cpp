@@ -202,7 +202,14 @@ class Study {
     done_ += outputs.size();
   }
 
+  void note_history(const std::string& model) {
+    if (const std::string history = TrainingFiles(model).history; fs::exists(path(history)))
+      manifest_.note(history);
+  }
+
+  /// The history of a training first: a model that is recorded is not looked at again after a kill.
   void record(const Output& output, double seconds) {
+    if (output.stage == "train") note_history(output.file);
     manifest_.record(output.file, output.hash);
     record_time(fmt::format("{} {}", output.stage, output.file), seconds);
   }
@@ -342,9 +349,6 @@ class Study {
           });
       done_ += tasks.size();
     }
-    on_root([&] {
-      for (const Output& output : outputs) note_history(output.file);
-    });
   }
 
   void train_task(const Job& job, const DataFile& data) const {
@@ -361,11 +365,6 @@ class Study {
   /// A training goes on from its own files, and takes a model that is there for its own.
   void remove_changed(const Job& job) const {
     if (manifest_.is_changed(job.file)) fs::remove(path(job.file));
-  }
-
-  void note_history(const std::string& model) {
-    if (const std::string history = TrainingFiles(model).history; fs::exists(path(history)))
-      manifest_.note(history);
   }
 
   /// One baseline, or a network with several seeds.
@@ -389,7 +388,6 @@ class Study {
         train_seeds(experiment_, plan, seeds, data, paths,
                     {options_.threads, options_.quiet, !forced("train"), options_.device});
     });
-    for (const Output& model : models) note_history(model.file);
   }
 
   /// Copies a model that is trained already: the folder stays whole without the file it came from.
