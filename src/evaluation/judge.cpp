@@ -9,6 +9,7 @@
 #include <mac/progress.hpp>
 #include <nlohmann/json.hpp>
 
+#include "base/factor_text.hpp"
 #include "evaluation/history_need.hpp"
 #include "rollout/rollout_file.hpp"
 
@@ -109,8 +110,8 @@ std::string memory_in_trials(const std::string& search) {
   if (without.is_null()) return "; without memory the network could not be trained";
   if (!without.is_number() || !with.is_number()) return {};
   const double factor = without.get<double>() / with.get<double>();
-  return fmt::format("; {:.3g} times {} in a short trial than without memory",
-                     factor < 1 ? 1 / factor : factor, factor < 1 ? "worse" : "better");
+  return fmt::format("; {} times {} in a short trial than without memory",
+                     factor_text(factor < 1 ? 1 / factor : factor), factor < 1 ? "worse" : "better");
 }
 
 std::vector<Verdict> judge_training(const std::string& model, const DataFile& data, int threads) {

@@ -6,6 +6,8 @@
 #include <limits>
 #include <mac/verdict.hpp>
 
+#include "base/factor_text.hpp"
+
 namespace mac {
 
 namespace {
@@ -104,16 +106,17 @@ std::string better_words(const Comparison& comparison) {
   if (!comparison.better) return "no comparison with no closure " + where;
   if (std::isinf(*comparison.better)) return "better than no closure, which blows up, " + where;
   if (*comparison.better < 1)
-    return fmt::format("{:.3g} times worse than no closure {}", 1 / *comparison.better, where);
-  return fmt::format("{:.3g} times better than no closure {}", *comparison.better, where);
+    return fmt::format("{} times worse than no closure {}", factor_text(1 / *comparison.better), where);
+  return fmt::format("{} times better than no closure {}", factor_text(*comparison.better), where);
 }
 
 std::string memory_words(double memory, const std::string& memoryless) {
   if (std::isinf(memory)) return fmt::format("better than {}, which has no memory and blows up", memoryless);
   if (std::abs(std::log(memory)) < 0.02)
     return fmt::format("no better than {}, which has no memory", memoryless);
-  return memory < 1 ? fmt::format("{:.3g} times worse than {}, which has no memory", 1 / memory, memoryless)
-                    : fmt::format("{:.3g} times better than {}, which has no memory", memory, memoryless);
+  return memory < 1
+             ? fmt::format("{} times worse than {}, which has no memory", factor_text(1 / memory), memoryless)
+             : fmt::format("{} times better than {}, which has no memory", factor_text(memory), memoryless);
 }
 
 std::string sentence_of(const ModelMetrics& model, const std::vector<Comparison>& comparisons,
@@ -133,7 +136,8 @@ std::string sentence_of(const ModelMetrics& model, const std::vector<Comparison>
       if (comparisons[i].better) sentence += ", " + better_words(comparisons[i]);
   }
   if (headline.above_floor)
-    sentence += fmt::format("; its error is {:.3g} times that of the exact closure", *headline.above_floor);
+    sentence +=
+        fmt::format("; its error is {} times that of the exact closure", factor_text(*headline.above_floor));
   if (headline.memory) sentence += "; " + memory_words(*headline.memory, others.memoryless->model);
   return sentence;
 }
@@ -174,8 +178,8 @@ void warn_of_parting(const ModelMetrics& model, std::vector<std::string>& warnin
   if (std::isfinite(factor) && factor > parted)
     warnings.push_back(
         fmt::format("{}: validation and test part: the error over {:g} of time is {} on test data, "
-                    "{:.3g} times the {} on validation data",
-                    model.model, horizon, percent_of(test), factor, percent_of(validation)));
+                    "{} times the {} on validation data",
+                    model.model, horizon, percent_of(test), factor_text(factor), percent_of(validation)));
 }
 
 /// Out of distribution the truth itself is outside: there only what the model adds to it counts.

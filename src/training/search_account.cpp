@@ -5,6 +5,8 @@
 #include <limits>
 #include <nlohmann/json.hpp>
 
+#include "base/factor_text.hpp"
+
 namespace mac {
 
 namespace {
@@ -48,7 +50,7 @@ std::vector<std::string> notes_of(const Json& search) {
 }
 
 std::string compared(double error, double none) {
-  return error < none ? fmt::format("{:.3g} times less than without a closure", none / error)
+  return error < none ? fmt::format("{} times less than without a closure", factor_text(none / error))
                       : "no less than without a closure";
 }
 

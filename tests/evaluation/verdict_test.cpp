@@ -61,6 +61,18 @@ TEST(Verdict, IsTheGeometricMeanOverVariablesOfTheRatioToNoClosure) {
   EXPECT_TRUE(verdict.warnings.empty());
 }
 
+TEST(Verdict, WritesLargeFactorsInThreeDigitsAndThousands) {
+  const auto better = [](double mine, double none) {
+    const std::string said = only({rollout_of("mac", mine, mine), rollout_of("markov", none, none)}).sentence;
+    return said.substr(0, said.find(" no closure"));
+  };
+  EXPECT_EQ(better(1e-4, 0.0999), "mac: 999 times better than");
+  EXPECT_EQ(better(1e-4, 0.09996), "mac: 1,000 times better than");
+  EXPECT_EQ(better(1e-4, 1.849), "mac: 18,500 times better than");
+  EXPECT_EQ(better(1.2345e-6, 8.7), "mac: 7,050,000 times better than");
+  EXPECT_EQ(better(8.7, 1e-3), "mac: 8,700 times worse than");
+}
+
 TEST(Verdict, LeavesOutVariablesThatTheClosureDoesNotReach) {
   const auto better = [](const RolloutFile& mine, const RolloutFile& none) {
     return only({mine, none}).comparisons.at(0).better.value();
