@@ -40,6 +40,8 @@ const bool ends_with_a_sentence = (handler_before = std::set_terminate(end), tru
 }  // namespace
 }  // namespace mac::cli
 
+// A sanitizer has its own, and knows which of them belong together.
+#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
 // The others, of arrays and without exceptions, end here by the standard.
 void* operator new(std::size_t bytes) {
   if (void* const memory = std::malloc(bytes > 0 ? bytes : 1)) return memory;
@@ -47,3 +49,4 @@ void* operator new(std::size_t bytes) {
 }
 void operator delete(void* memory) noexcept { std::free(memory); }
 void operator delete(void* memory, std::size_t) noexcept { std::free(memory); }
+#endif

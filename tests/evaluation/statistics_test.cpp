@@ -84,7 +84,7 @@ TEST(Statistics, OfVariablesThatAreNoRingAverageTheirPairsOfNeighbours) {
   // The second follows the first: each alone has the distribution it had.
   for (std::size_t i = 0; i < split.resolved.size(); i += sites) split.resolved[i + 1] = split.resolved[i];
   split.resolved[0] = nan;  // masked
-  const Statistics& statistics = statistics_of(evaluate({rollout}));
+  const Statistics statistics = statistics_of(evaluate({rollout}));
   ASSERT_EQ(statistics.quantities[1].name, "phi2");
   EXPECT_LT(statistics.quantities[1].hellinger.value, 0.05);
   // One pair of three lies on a line, where hardly any of the truth does: a distance near 1.

@@ -121,7 +121,7 @@ std::vector<Steps> runtime_steps(const std::vector<Case>& cases) {
     if (bytes.size() != closures + states)
       throw Error("onnxruntime gave {} bytes, not {}", bytes.size(), closures + states);
     std::memcpy(out.closure.data(), bytes.data(), closures);
-    std::memcpy(out.state.data(), bytes.data() + closures, states);
+    if (states > 0) std::memcpy(out.state.data(), bytes.data() + closures, states);
     all.push_back(std::move(out));
   }
   return all;
