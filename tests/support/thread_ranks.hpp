@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <barrier>
+#include <cstring>
 #include <deque>
 #include <exception>
 #include <functional>
