@@ -14,61 +14,61 @@ using namespace cuda;
 // In the order of Layer::tensors.
 enum Tensor { in_proj, conv_weight, conv_bias, x_proj, step_weight, step_bias, A_log, skip_weight, out_proj };
 
-class GeneralMamba final : public GeneralLayer {
+template <class T>
+class GeneralMamba final : public GeneralLayer<T> {
  public:
   explicit GeneralMamba(const NetworkShape& shape)
       : d_(static_cast<int>(shape.d_model)),
         sizes_{2 * d_, static_cast<int>(shape.d_state), static_cast<int>(Sizes(shape).rank)},
-        shape_(scan_shape(sizes_)) {}
+        shape_(scan_shape<T>(sizes_)) {}
 
   std::size_t tape_size(SequenceDims dims) const override {
-    Parts counted(nullptr);
+    Parts<T> counted(nullptr);
     kept(counted, dims);
     return counted.taken();
   }
   std::size_t scratch_size(SequenceDims dims) const override {
-    Parts counted(nullptr);
+    Parts<T> counted(nullptr);
     scratch(counted, dims);
     return counted.taken();
   }
 
-  void forward(const LayerPass& pass, float* out, const float* u, BlockStates<float> final_state) override {
-    Parts tape(pass.tape);
+  void forward(const LayerPass<T>& pass, T* out, const T* u, BlockStates<T> final_state) override {
+    Parts<T> tape(pass.tape);
     const Kept kept = this->kept(tape, pass.dims);
     const Views of{pass};
     pass.products.forward(of.rows(kept.xz, 2 * inner()), of.rows(u, d_), of.weight(in_proj, 2 * inner(), d_));
     convolution_forward(convolution(pass, kept), kept.v, final_state, pass.stream);
     pass.products.forward(of.rows(kept.projected, projected()), of.rows(kept.v, inner()),
                           of.weight(x_proj, projected(), inner()));
-    Parts parts(pass.scratch);
+    Parts<T> parts(pass.scratch);
     const Scratch borders = scratch(parts, pass.dims);
     scan_forward(scan(pass, kept, borders), kept.gated, final_state.skip(window_size()), pass.stream);
     pass.products.forward(of.rows(out, d_), of.rows(kept.gated, inner()), of.weight(out_proj, d_, inner()));
   }
 
-  void backward(const LayerPass& pass, float* d_u, BlockTensors<float> d_weights,
-                BlockStates<float> d_initial, const float* d_out, const float* u,
-                BlockStates<const float> d_final) override {
-    Parts tape(pass.tape), parts(pass.scratch);
+  void backward(const LayerPass<T>& pass, T* d_u, BlockTensors<T> d_weights, BlockStates<T> d_initial,
+                const T* d_out, const T* u, BlockStates<const T> d_final) override {
+    Parts<T> tape(pass.tape), parts(pass.scratch);
     const Kept kept = this->kept(tape, pass.dims);
     const Scratch d = scratch(parts, pass.dims);
     const Views of{pass};
-    Products& products = pass.products;
+    Products<T>& products = pass.products;
 
     products.to_weights(d_weights[out_proj], of.rows(d_out, d_), of.rows(kept.gated, inner()));
     products.to_inputs(of.rows(d.gated, inner()), of.rows(d_out, d_), of.weight(out_proj, d_, inner()));
 
     // What the scan gives for dt_proj takes the place of d_gated, number by number.
-    float* const d_step = d.gated;
+    T* const d_step = d.gated;
     scan_backward(scan(pass, kept, d),
                   {d.gated, d.xz + inner(), d.v, d_step, d.BC, d.scan_parts, d_final.skip(window_size()),
                    d_initial.skip(window_size())},
                   pass.stream);
     sum_scan_parts(pass, d_weights, d.scan_parts);
 
-    const ConstMatrix dt =
-        of.rows(static_cast<const float*>(kept.projected), projected()).part(0, sizes_.rank);
-    const Matrix d_projected = of.rows(d.projected, projected());
+    const ConstMatrix<T> dt =
+        of.rows(static_cast<const T*>(kept.projected), projected()).part(0, sizes_.rank);
+    const Matrix<T> d_projected = of.rows(d.projected, projected());
     products.to_weights(d_weights[step_weight], of.rows(d_step, inner()), dt);
     products.to_inputs(d_projected.part(0, sizes_.rank), of.rows(d_step, inner()),
                        of.weight(step_weight, inner(), sizes_.rank));
@@ -87,22 +87,22 @@ class GeneralMamba final : public GeneralLayer {
  private:
   /// Matrices of a pass.
   struct Views {
-    const LayerPass& pass;
+    const LayerPass<T>& pass;
 
-    template <class T>
-    MatrixView<T> rows(T* data, int channels) const {
+    template <class U>
+    MatrixView<U> rows(U* data, int channels) const {
       return {data, pass.rows(), channels};
     }
-    ConstMatrix weight(Tensor tensor, int outputs, int inputs) const {
+    ConstMatrix<T> weight(Tensor tensor, int outputs, int inputs) const {
       return {pass.weights[tensor], static_cast<std::size_t>(outputs), inputs};
     }
   };
 
   /// What a forward pass leaves.
   struct Kept {
-    float *xz, *v, *projected, *gated, *checkpoints;
+    T *xz, *v, *projected, *gated, *checkpoints;
   };
-  Kept kept(Parts& memory, SequenceDims dims) const {
+  Kept kept(Parts<T>& memory, SequenceDims dims) const {
     const std::size_t rows = dims.batch * dims.time, inner = static_cast<std::size_t>(sizes_.inner);
     const std::size_t chunks = dims.batch * ((dims.time + scan_chunk - 1) / scan_chunk);
     return {memory.take(rows * 2 * inner), memory.take(rows * inner),
@@ -111,13 +111,13 @@ class GeneralMamba final : public GeneralLayer {
   }
 
   struct Scratch {
-    float *borders, *step_sums;  // of segments; a forward pass takes these alone
-    float *gated, *xz, *v, *projected, *BC, *scan_parts, *convolution_parts;  // gradients
+    T *borders, *step_sums;  // of segments; a forward pass takes these alone
+    T *gated, *xz, *v, *projected, *BC, *scan_parts, *convolution_parts;  // gradients
   };
-  Scratch scratch(Parts& memory, SequenceDims dims) const {
+  Scratch scratch(Parts<T>& memory, SequenceDims dims) const {
     const std::size_t rows = dims.batch * dims.time, inner = static_cast<std::size_t>(sizes_.inner),
                       states = static_cast<std::size_t>(sizes_.states);
-    const int segments = scan_segments(sizes_, dims.batch, dims.time).count;
+    const int segments = scan_segments<T>(sizes_, dims.batch, dims.time).count;
     const std::size_t all_segments = dims.batch * static_cast<std::size_t>(segments);
     Scratch of{};
     if (segments > 1) {
@@ -133,15 +133,15 @@ class GeneralMamba final : public GeneralLayer {
     return of;
   }
 
-  Convolution convolution(const LayerPass& pass, const Kept& kept) const {
+  Convolution<T> convolution(const LayerPass<T>& pass, const Kept& kept) const {
     return {static_cast<int>(pass.dims.batch), static_cast<int>(pass.dims.time), inner(),     kept.xz,
             pass.weights[conv_weight],         pass.weights[conv_bias],          pass.initial};
   }
-  Scan scan(const LayerPass& pass, const Kept& kept, const Scratch& scratch) const {
+  Scan<T> scan(const LayerPass<T>& pass, const Kept& kept, const Scratch& scratch) const {
     return {sizes_,
             static_cast<int>(pass.dims.batch),
             static_cast<int>(pass.dims.time),
-            scan_segments(sizes_, pass.dims.batch, pass.dims.time),
+            scan_segments<T>(sizes_, pass.dims.batch, pass.dims.time),
             kept.v,
             kept.xz + inner(),
             kept.projected,
@@ -155,17 +155,17 @@ class GeneralMamba final : public GeneralLayer {
             scratch.step_sums};
   }
 
-  void sum_scan_parts(const LayerPass& pass, BlockTensors<float> d_weights, const float* parts) const {
+  void sum_scan_parts(const LayerPass<T>& pass, BlockTensors<T> d_weights, const T* parts) const {
     const std::size_t channels = static_cast<std::size_t>(inner()),
                       of_A = channels * static_cast<std::size_t>(sizes_.states), stride = of_A + 2 * channels,
-                      count =
-                          pass.dims.batch * static_cast<std::size_t>(
-                                                scan_segments(sizes_, pass.dims.batch, pass.dims.time).count);
+                      count = pass.dims.batch *
+                              static_cast<std::size_t>(
+                                  scan_segments<T>(sizes_, pass.dims.batch, pass.dims.time).count);
     sum_parts(d_weights[A_log], parts, count, stride, of_A, pass.stream);
     sum_parts(d_weights[skip_weight], parts + of_A, count, stride, channels, pass.stream);
     sum_parts(d_weights[step_bias], parts + of_A + channels, count, stride, channels, pass.stream);
   }
-  void sum_convolution_parts(const LayerPass& pass, BlockTensors<float> d_weights, const float* parts) const {
+  void sum_convolution_parts(const LayerPass<T>& pass, BlockTensors<T> d_weights, const T* parts) const {
     const std::size_t channels = static_cast<std::size_t>(inner()),
                       count = convolution_parts(pass.dims.batch, pass.dims.time);
     sum_parts(d_weights[conv_weight], parts, count, 5 * channels, 4 * channels, pass.stream);
@@ -185,11 +185,15 @@ class GeneralMamba final : public GeneralLayer {
 
 }  // namespace
 
-std::unique_ptr<GeneralLayer> make_general_layer(const NetworkShape& shape) {
+template <class T>
+std::unique_ptr<GeneralLayer<T>> make_general_layer(const NetworkShape& shape) {
   if (shape.d_state > most_states)
     throw Error("a Mamba network with d_state {} does not fit a CUDA device (at most {}): use --device cpu",
                 shape.d_state, most_states);
-  return std::make_unique<GeneralMamba>(shape);
+  return std::make_unique<GeneralMamba<T>>(shape);
 }
+
+template std::unique_ptr<cuda::GeneralLayer<float>> make_general_layer(const NetworkShape& shape);
+template std::unique_ptr<cuda::GeneralLayer<double>> make_general_layer(const NetworkShape& shape);
 
 }  // namespace mac::mamba
