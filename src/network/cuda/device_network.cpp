@@ -67,6 +67,17 @@ BasicDeviceNetwork<T>::BasicDeviceNetwork(const NetworkShape& shape, std::size_t
 }
 
 template <class T>
+bool BasicDeviceNetwork<T>::is_general() const {
+  return std::string_view(kernels_) == "general";
+}
+
+Kernels kernels_for_single_steps(std::size_t sequences) {
+  constexpr std::size_t many = 2000;  // whose work hides the launches of the general path, some forty a block
+  const bool free = asked(Kernels::fastest) == Kernels::fastest;
+  return free && sequences >= many && has_cublas() ? Kernels::general : Kernels::fastest;
+}
+
+template <class T>
 void BasicDeviceNetwork<T>::backward(const T* parameters, SequenceDims dims, const T* x,
                                      const T* initial_state, const T* d_y, DeviceTape& tape,
                                      const Gradients<T>& gradients, bool add, cudaStream_t stream) {

@@ -22,6 +22,7 @@ class BasicDeviceNetwork {
   std::size_t parameter_count() const { return parameter_count_; }
   /// Which kernels it takes: `tuned`, `fused` (of any size) or `general`.
   const char* kernels() const { return kernels_; }
+  bool is_general() const;
   /// That a forward pass leaves, of one model.
   std::size_t tape_bytes(SequenceDims dims) const { return path_->tape_bytes(dims); }
 
@@ -41,5 +42,9 @@ class BasicDeviceNetwork {
   std::unique_ptr<NetworkPath<T>> path_;
 };
 using DeviceNetwork = BasicDeviceNetwork<float>;
+
+/// The fastest kernels for one step of so many sequences. The fused ones take steps four at a time, of which one would be
+/// there.
+Kernels kernels_for_single_steps(std::size_t sequences);
 
 }  // namespace mac::cuda

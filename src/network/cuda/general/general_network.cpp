@@ -81,9 +81,15 @@ T* GeneralNetwork<T>::gradient(const char* name) {
 
 template <class T>
 template <class U>
-BlockStates<U> GeneralNetwork<T>::block_states(U* states, std::size_t block) const {
-  const std::size_t size = shape_.state_size();
-  return BlockStates<U>{states, size}.skip(block * (size / shape_.n_blocks));
+BlockStates<U> GeneralNetwork<T>::of_model(States<U> states, std::size_t model, SequenceDims dims) const {
+  const std::size_t size = shape_.state_size(), batch = dims.batch * size;
+  if (!states.first) return {};
+  return {states.first + model * batch * (states.every ? dims.time : 1), size, states.every ? batch : 0};
+}
+template <class T>
+template <class U>
+BlockStates<U> GeneralNetwork<T>::of_block(BlockStates<U> of_network, std::size_t block) const {
+  return of_network.skip(block * (shape_.state_size() / shape_.n_blocks));
 }
 
 namespace {
@@ -103,10 +109,12 @@ BlockTensors<const T> GeneralNetwork<T>::layer_weights(std::size_t block) const 
 
 template <class T>
 LayerPass<T> GeneralNetwork<T>::layer_pass(SequenceDims dims, std::size_t block, const Kept& kept,
-                                           const T* initial, T* scratch, cudaStream_t stream) {
+                                           BlockStates<const T> initial, BlockStates<const T> after,
+                                           T* scratch, cudaStream_t stream) {
   return {dims,
           layer_weights(block),
-          block_states(initial, block),
+          of_block(initial, block),
+          of_block(after, block),
           kept.blocks[block].layer,
           scratch,
           sums_.data(),
@@ -118,8 +126,19 @@ template <class T>
 void GeneralNetwork<T>::forward(const T* parameters, SequenceDims dims, const T* x, T* y,
                                 const T* initial_state, T* final_state, DeviceTape* tape,
                                 cudaStream_t stream) {
-  const std::size_t rows = dims.batch * dims.time, states = dims.batch * shape_.state_size(),
-                    kept_by_model = kept_size(dims, tape != nullptr);
+  forward_models(parameters, dims, x, y, {initial_state}, {final_state}, tape, stream);
+}
+template <class T>
+void GeneralNetwork<T>::forward_every(const T* parameters, SequenceDims dims, const T* x, T* y, T* states,
+                                      DeviceTape& tape, cudaStream_t stream) {
+  forward_models(parameters, dims, x, y, {nullptr}, {states, true}, &tape, stream);
+}
+
+template <class T>
+void GeneralNetwork<T>::forward_models(const T* parameters, SequenceDims dims, const T* x, T* y,
+                                       States<const T> initial, States<T> final, DeviceTape* tape,
+                                       cudaStream_t stream) {
+  const std::size_t rows = dims.batch * dims.time, kept_by_model = kept_size(dims, tape != nullptr);
   DeviceArray<char>& memory = tape ? tape->general : unrecorded_;
   memory.reserve((tape ? models_ : 1) * kept_by_model * sizeof(T));
   T* const first = reinterpret_cast<T*>(memory.data());
@@ -129,16 +148,16 @@ void GeneralNetwork<T>::forward(const T* parameters, SequenceDims dims, const T*
     spread_tensors(weights_.data(), parameters + m * layout_.size(), device_places_.data(), places_.size(),
                    stream);
     forward_model(kept(parts, dims, tape != nullptr), dims, x + m * rows * shape_.d_in,
-                  y + m * rows * shape_.d_out, initial_state ? initial_state + m * states : nullptr,
-                  final_state ? final_state + m * states : nullptr, stream);
+                  y + m * rows * shape_.d_out, of_model(initial, m, dims), of_model(final, m, dims), stream);
   }
   check_launch("starting a forward pass");
   if (tape) tape->dims = dims;
 }
 
 template <class T>
-void GeneralNetwork<T>::forward_model(const Kept& kept, SequenceDims dims, const T* x, T* y, const T* initial,
-                                      T* final, cudaStream_t stream) {
+void GeneralNetwork<T>::forward_model(const Kept& kept, SequenceDims dims, const T* x, T* y,
+                                      BlockStates<const T> initial, BlockStates<T> final,
+                                      cudaStream_t stream) {
   const std::size_t rows = dims.batch * dims.time, all = rows * shape_.d_model;
   const int d = static_cast<int>(shape_.d_model), d_in = static_cast<int>(shape_.d_in),
             d_out = static_cast<int>(shape_.d_out);
@@ -163,8 +182,8 @@ void GeneralNetwork<T>::forward_model(const Kept& kept, SequenceDims dims, const
     add_norm_forward(block.u, block.h, i > 0 ? kept.blocks[i - 1].h : block.h, i > 0 ? out : nullptr,
                      weight(in_block(i, block_norm_weight).c_str()), weight(in_block(i, "norm.bias").c_str()),
                      rows, d, stream);
-    layer_->forward(layer_pass(dims, i, kept, initial, of_layer, stream), out, block.u,
-                    block_states(final, i));
+    layer_->forward(layer_pass(dims, i, kept, initial, {}, of_layer, stream), out, block.u,
+                    of_block(final, i));
   }
 
   add_norm_forward(kept.normalised, kept.h, kept.blocks.back().h, out, weight("norm.weight"),
@@ -181,20 +200,35 @@ template <class T>
 void GeneralNetwork<T>::backward(const T* parameters, SequenceDims dims, const T*, const T* initial_state,
                                  const T* d_y, DeviceTape& tape, const Gradients<T>& gradients, bool add,
                                  cudaStream_t stream) {
-  const std::size_t rows = dims.batch * dims.time, states = dims.batch * shape_.state_size(),
-                    kept_by_model = kept_size(dims, true);
+  backward_models(parameters, dims, {initial_state}, {nullptr}, d_y, gradients.x, {gradients.initial_state},
+                  {gradients.final_state}, tape, gradients.parameters, add, stream);
+}
+template <class T>
+void GeneralNetwork<T>::backward_every(const T* parameters, SequenceDims dims, const T* states, const T* d_y,
+                                       const T* d_states, DeviceTape& tape, T* d_parameters, bool add,
+                                       cudaStream_t stream) {
+  backward_models(parameters, dims, {nullptr}, {states, true}, d_y, nullptr, {nullptr}, {d_states, true},
+                  tape, d_parameters, add, stream);
+}
+
+template <class T>
+void GeneralNetwork<T>::backward_models(const T* parameters, SequenceDims dims, States<const T> initial,
+                                        States<const T> after, const T* d_y, T* d_x, States<T> d_initial,
+                                        States<const T> d_final, DeviceTape& tape, T* d_parameters, bool add,
+                                        cudaStream_t stream) {
+  const std::size_t rows = dims.batch * dims.time, kept_by_model = kept_size(dims, true);
   gradients_.reserve(aligned_size_);
   products_.use(stream);
-  const auto of_model = [](auto* first, std::size_t offset) { return first ? first + offset : nullptr; };
   for (std::size_t m = 0; m < models_; ++m) {
     Parts<T> parts(reinterpret_cast<T*>(tape.general.data()) + m * kept_by_model);
     spread_tensors(weights_.data(), parameters + m * layout_.size(), device_places_.data(), places_.size(),
                    stream);
     backward_model(kept(parts, dims, true), dims, d_y + m * rows * shape_.d_out,
-                   of_model(gradients.x, m * rows * shape_.d_in), of_model(initial_state, m * states),
-                   of_model(gradients.initial_state, m * states), of_model(gradients.final_state, m * states),
+                   d_x ? d_x + m * rows * shape_.d_in : nullptr,
+                   {of_model(initial, m, dims), of_model(after, m, dims), of_model(d_final, m, dims),
+                    of_model(d_initial, m, dims)},
                    stream);
-    gather_tensors(gradients.parameters + m * layout_.size(), gradients_.data(), device_places_.data(),
+    gather_tensors(d_parameters + m * layout_.size(), gradients_.data(), device_places_.data(),
                    places_.size(), add, stream);
   }
   check_launch("starting a backward pass");
@@ -202,8 +236,7 @@ void GeneralNetwork<T>::backward(const T* parameters, SequenceDims dims, const T
 
 template <class T>
 void GeneralNetwork<T>::backward_model(const Kept& kept, SequenceDims dims, const T* d_y, T* d_x,
-                                       const T* initial, T* d_initial, const T* d_final,
-                                       cudaStream_t stream) {
+                                       const BackwardStates& states, cudaStream_t stream) {
   const std::size_t rows = dims.batch * dims.time, all = rows * shape_.d_model;
   const int d = static_cast<int>(shape_.d_model), d_in = static_cast<int>(shape_.d_in),
             d_out = static_cast<int>(shape_.d_out);
@@ -238,9 +271,9 @@ void GeneralNetwork<T>::backward_model(const Kept& kept, SequenceDims dims, cons
 
   for (std::size_t i = shape_.n_blocks; i-- > 0;) {
     const typename Kept::Block& block = kept.blocks[i];
-    const LayerPass<T> pass = layer_pass(dims, i, kept, initial, of_layer, stream);
+    const LayerPass<T> pass = layer_pass(dims, i, kept, states.initial, states.after, of_layer, stream);
     layer_->backward(pass, d_u, {gradients_.data() + (pass.weights[0] - weights_.data()), in_layer_},
-                     block_states(d_initial, i), d_h, block.u, block_states(d_final, i));
+                     of_block(states.d_initial, i), d_h, block.u, of_block(states.d_final, i));
     const std::string norm_weight = in_block(i, block_norm_weight), norm_bias = in_block(i, "norm.bias");
     norm_backward(d_h, true, gradient(norm_weight.c_str()), gradient(norm_bias.c_str()), d_u, block.h,
                   weight(norm_weight.c_str()), rows, d, sums_.data(), stream);

@@ -19,6 +19,13 @@ class GeneralNetwork final : public NetworkPath<T> {
   void backward(const T* parameters, SequenceDims dims, const T* x, const T* initial_state, const T* d_y,
                 DeviceTape& tape, const Gradients<T>& gradients, bool add, cudaStream_t stream) override;
 
+  /// As forward from zeros, with the states after every step: (model, time, sequence, state).
+  void forward_every(const T* parameters, SequenceDims dims, const T* x, T* y, T* states, DeviceTape& tape,
+                     cudaStream_t stream);
+  /// As backward after that, with the gradient of those states.
+  void backward_every(const T* parameters, SequenceDims dims, const T* states, const T* d_y,
+                      const T* d_states, DeviceTape& tape, T* d_parameters, bool add, cudaStream_t stream);
+
  private:
   /// What a forward pass leaves of a model. Without a tape all blocks share one.
   struct Kept {
@@ -37,15 +44,35 @@ class GeneralNetwork final : public NetworkPath<T> {
   const T* weight(const char* name) const;
   T* gradient(const char* name);
   BlockTensors<const T> layer_weights(std::size_t block) const;
-  LayerPass<T> layer_pass(SequenceDims dims, std::size_t block, const Kept& kept, const T* initial,
-                          T* scratch, cudaStream_t stream);
+  /// A pass's states: given or wanted before the first step, after the last, or after every step.
   template <class U>
-  BlockStates<U> block_states(U* states, std::size_t block) const;
+  struct States {
+    U* first;  // of all models, or null
+    bool every = false;
+  };
+  template <class U>
+  BlockStates<U> of_model(States<U> states, std::size_t model, SequenceDims dims) const;
+  template <class U>
+  BlockStates<U> of_block(BlockStates<U> of_network, std::size_t block) const;
 
-  void forward_model(const Kept& kept, SequenceDims dims, const T* x, T* y, const T* initial, T* final,
-                     cudaStream_t stream);
-  void backward_model(const Kept& kept, SequenceDims dims, const T* d_y, T* d_x, const T* initial,
-                      T* d_initial, const T* d_final, cudaStream_t stream);
+  LayerPass<T> layer_pass(SequenceDims dims, std::size_t block, const Kept& kept,
+                          BlockStates<const T> initial, BlockStates<const T> after, T* scratch,
+                          cudaStream_t stream);
+
+  void forward_models(const T* parameters, SequenceDims dims, const T* x, T* y, States<const T> initial,
+                      States<T> final, DeviceTape* tape, cudaStream_t stream);
+  void backward_models(const T* parameters, SequenceDims dims, States<const T> initial, States<const T> after,
+                       const T* d_y, T* d_x, States<T> d_initial, States<const T> d_final, DeviceTape& tape,
+                       T* d_parameters, bool add, cudaStream_t stream);
+  void forward_model(const Kept& kept, SequenceDims dims, const T* x, T* y, BlockStates<const T> initial,
+                     BlockStates<T> final, cudaStream_t stream);
+  /// A pass's states and their gradients.
+  struct BackwardStates {
+    BlockStates<const T> initial, after, d_final;
+    BlockStates<T> d_initial;
+  };
+  void backward_model(const Kept& kept, SequenceDims dims, const T* d_y, T* d_x, const BackwardStates& states,
+                      cudaStream_t stream);
 
   NetworkShape shape_;
   ParameterLayout layout_;

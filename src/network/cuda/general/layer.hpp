@@ -46,9 +46,10 @@ struct LayerPass {
   SequenceDims dims;
   BlockTensors<const T> weights;
   BlockStates<const T> initial;
-  T* tape;     // tape_size(dims) numbers
-  T* scratch;  // scratch_size(dims) numbers, of all layers in turn
-  T* sums;     // sum_scratch(4 · d_model) numbers, for sums over rows
+  BlockStates<const T> after;  // the way back: states after every step, if the forward pass left them
+  T* tape;                     // tape_size(dims) numbers
+  T* scratch;                  // scratch_size(dims) numbers, of all layers in turn
+  T* sums;                     // sum_scratch(4 · d_model) numbers, for sums over rows
   Products<T>& products;
   cudaStream_t stream;
 
@@ -65,7 +66,7 @@ class GeneralLayer {
 
   /// out, u (rows, d_model); out is overwritten
   virtual void forward(const LayerPass<T>& pass, T* out, const T* u, BlockStates<T> final_state) = 0;
-  /// d_u, d_weights and d_initial are overwritten.
+  /// d_u, d_weights and d_initial are overwritten. d_final is of every step where the forward pass left all states.
   virtual void backward(const LayerPass<T>& pass, T* d_u, BlockTensors<T> d_weights, BlockStates<T> d_initial,
                         const T* d_out, const T* u, BlockStates<const T> d_final) = 0;
 };

@@ -217,15 +217,11 @@ __global__ void __launch_bounds__(resident_threads<typename Cell::Scalar>, 1)
       p.out[at * d + item.unit] = state[i][0];
       p.before[at * d + item.unit] = before;
       for (int j = 0; j < n_kept; ++j) p.kept[(at * n_kept + j) * d + item.unit] = kept[j];
+      if (T* const after = p.final.after(item.sequence, t, p.time))
+        for (int j = 0; j < states; ++j) after[j * d + item.unit] = state[i][j];
     }
     meet_cluster<CLUSTER>();
   }
-
-  if (!p.final) return;
-#pragma unroll
-  for (int i = 0; i < items; ++i)
-    if (const ResidentItem item(sizes, place, p.batch, i); item.exists)
-      for (int j = 0; j < states; ++j) p.final.of(item.sequence)[j * d + item.unit] = state[i][j];
 }
 
 template <class Cell, int SEQUENCES, bool CLUSTER>
@@ -258,8 +254,7 @@ __global__ void __launch_bounds__(resident_threads<typename Cell::Scalar>, 1)
 #pragma unroll
   for (int i = 0; i < items; ++i) {
     const ResidentItem item(sizes, place, p.batch, i);
-    for (int j = 0; j < states; ++j)
-      d_state[i][j] = item.exists && p.d_final ? p.d_final.of(item.sequence)[j * d + item.unit] : 0;
+    for (int j = 0; j < states; ++j) d_state[i][j] = 0;
   }
   meet_cluster<CLUSTER>();
 
@@ -282,6 +277,8 @@ __global__ void __launch_bounds__(resident_threads<typename Cell::Scalar>, 1)
     for (int i = 0; i < items; ++i) {
       const ResidentItem item(sizes, place, p.batch, i);
       if (!item.exists) continue;
+      if (const T* const d_after = p.d_final.after(item.sequence, t, p.time))
+        for (int j = 0; j < states; ++j) d_state[i][j] += d_after[j * d + item.unit];
       d_state[i][0] += d_out[i];
       T gradients[n_gradients];
       Cell::backward(d_state[i], gradients, kept[i], before[i]);

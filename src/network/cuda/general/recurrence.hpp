@@ -27,10 +27,10 @@ struct Recurrence {
   const T* from_input;     // (rows, gates·d), to which the input's bias has yet to be added
   const T* input_bias;     // (gates·d)
   BlockStates<const T> initial;
-  BlockStates<T> final;
-  T* out;     // (rows, d): the hidden states
-  T* before;  // (rows, d): those before each step
-  T* kept;    // (rows, kept·d)
+  BlockStates<T> final;  // or after every step
+  T* out;                // (rows, d): the hidden states
+  T* before;             // (rows, d): those before each step
+  T* kept;               // (rows, kept·d)
 };
 
 template <class T>
@@ -38,8 +38,8 @@ struct RecurrenceBackward {
   int batch, time, d;
   const T* weight;
   const T *before, *kept;
-  const T* d_out;  // (rows, d)
-  BlockStates<const T> d_final;
+  const T* d_out;                // (rows, d)
+  BlockStates<const T> d_final;  // or of the states after every step
   BlockStates<T> d_initial;
   T* d_gates;  // (rows, gradients·d)
 };

@@ -39,7 +39,7 @@ __global__ void __launch_bounds__(step_threads)
     for (int j = 0; j < n_kept; ++j) p.kept[(at * n_kept + j) * p.d + unit] = kept[j];
     for (int j = 0; j < states; ++j) {
       step.state[(sequence * states + j) * p.d + unit] = state[j];
-      if (p.final && t + 1 == p.time) p.final.of(sequence)[j * p.d + unit] = state[j];
+      if (T* const after = p.final.after(sequence, t, p.time)) after[j * p.d + unit] = state[j];
     }
   });
 }
@@ -56,6 +56,8 @@ __global__ void __launch_bounds__(step_threads)
     T d_state[states], kept[n_kept], gradients[n_gradients];
     for (int j = 0; j < states; ++j) d_state[j] = step.state[(sequence * states + j) * p.d + unit];
     for (int j = 0; j < n_kept; ++j) kept[j] = p.kept[(at * n_kept + j) * p.d + unit];
+    if (const T* const d_after = p.d_final.after(sequence, t, p.time))
+      for (int j = 0; j < states; ++j) d_state[j] += d_after[j * p.d + unit];
     d_state[0] += p.d_out[at * p.d + unit];
     Cell::backward(d_state, gradients, kept, p.before[at * p.d + unit]);
     for (int j = 0; j < n_gradients; ++j) p.d_gates[(at * n_gradients + j) * p.d + unit] = gradients[j];

@@ -55,10 +55,13 @@ class RecurrentLayer final : public GeneralLayer<T> {
   }
 
  private:
-  bool resident() const { return plan_resident<T>(counts_.gates, d_, has_clusters()).blocks > 0; }
+  /// Single steps of many sequences are products of all of them.
+  bool resident(const LayerPass<T>& pass) const {
+    return pass.dims.time > 1 && plan_resident<T>(counts_.gates, d_, has_clusters()).blocks > 0;
+  }
 
   void run_forward(const LayerPass<T>& pass, const Recurrence<T>& problem) {
-    if (resident()) return kernels_.forward(problem, pass.stream);
+    if (resident(pass)) return kernels_.forward(problem, pass.stream);
     const RecurrenceStep<T> step = this->step(pass);
     copy_states(pass, step.state, pass.initial);
     for (int t = 0; t < problem.time; ++t) {
@@ -68,9 +71,9 @@ class RecurrentLayer final : public GeneralLayer<T> {
     }
   }
   void run_backward(const LayerPass<T>& pass, const RecurrenceBackward<T>& problem) {
-    if (resident()) return kernels_.backward(problem, pass.stream);
+    if (resident(pass)) return kernels_.backward(problem, pass.stream);
     const RecurrenceStep<T> step = this->step(pass);
-    copy_states(pass, step.state, problem.d_final);
+    copy_states(pass, step.state, {});  // d_final comes in with the last step
     for (int t = problem.time - 1; t >= 0; --t) {
       kernels_.step_backward(problem, t, step, pass.stream);
       pass.products.to_inputs(hidden_of(pass, step), of_step(pass, step.product, counts_.gates),

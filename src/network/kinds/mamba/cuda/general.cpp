@@ -38,12 +38,15 @@ class GeneralMamba final : public GeneralLayer<T> {
     const Kept kept = this->kept(tape, pass.dims);
     const Views of{pass};
     pass.products.forward(of.rows(kept.xz, 2 * inner()), of.rows(u, d_), of.weight(in_proj, 2 * inner(), d_));
-    convolution_forward(convolution(pass, kept), kept.v, final_state, pass.stream);
+    const bool by_steps = pass.dims.time == 1 || final_state.step > 0;
+    (by_steps ? convolution_steps_forward<T> : convolution_forward<T>)(convolution(pass, kept), kept.v,
+                                                                       final_state, pass.stream);
     pass.products.forward(of.rows(kept.projected, projected()), of.rows(kept.v, inner()),
                           of.weight(x_proj, projected(), inner()));
     Parts<T> parts(pass.scratch);
     const Scratch borders = scratch(parts, pass.dims);
-    scan_forward(scan(pass, kept, borders), kept.gated, final_state.skip(window_size()), pass.stream);
+    (by_steps ? scan_steps_forward<T> : scan_forward<T>)(scan(pass, kept, borders), kept.gated,
+                                                         final_state.skip(window_size()), pass.stream);
     pass.products.forward(of.rows(out, d_), of.rows(kept.gated, inner()), of.weight(out_proj, d_, inner()));
   }
 
@@ -58,13 +61,17 @@ class GeneralMamba final : public GeneralLayer<T> {
     products.to_weights(d_weights[out_proj], of.rows(d_out, d_), of.rows(kept.gated, inner()));
     products.to_inputs(of.rows(d.gated, inner()), of.rows(d_out, d_), of.weight(out_proj, d_, inner()));
 
+    const bool by_steps = pass.dims.time == 1 || pass.after;
+    const Sums sums = sums_of(pass.dims, by_steps);
+
     // What the scan gives for dt_proj takes the place of d_gated, number by number.
     T* const d_step = d.gated;
-    scan_backward(scan(pass, kept, d),
-                  {d.gated, d.xz + inner(), d.v, d_step, d.BC, d.scan_parts, d_final.skip(window_size()),
-                   d_initial.skip(window_size())},
-                  pass.stream);
-    sum_scan_parts(pass, d_weights, d.scan_parts);
+    (by_steps ? scan_steps_backward<T> : scan_backward<T>)(scan(pass, kept, d),
+                                                           {d.gated, d.xz + inner(), d.v, d_step, d.BC,
+                                                            d.scan_parts, d_final.skip(window_size()),
+                                                            d_initial.skip(window_size())},
+                                                           pass.stream);
+    sum_scan_parts(pass, d_weights, d.scan_parts, sums.scan_parts);
 
     const ConstMatrix<T> dt =
         of.rows(static_cast<const T*>(kept.projected), projected()).part(0, sizes_.rank);
@@ -72,14 +79,15 @@ class GeneralMamba final : public GeneralLayer<T> {
     products.to_weights(d_weights[step_weight], of.rows(d_step, inner()), dt);
     products.to_inputs(d_projected.part(0, sizes_.rank), of.rows(d_step, inner()),
                        of.weight(step_weight, inner(), sizes_.rank));
-    sum_BC(d.projected + sizes_.rank, d_projected.stride, d.BC, channel_blocks(), pass.rows(), sizes_.states,
-           pass.stream);
+    sum_BC(d.projected + sizes_.rank, d_projected.stride, d.BC, sums.channel_blocks, pass.rows(),
+           sizes_.states, pass.stream);
     products.to_weights(d_weights[x_proj], d_projected, of.rows(kept.v, inner()));
     products.to_inputs(of.rows(d.v, inner()), d_projected, of.weight(x_proj, projected(), inner()), true);
 
-    convolution_backward(convolution(pass, kept), {d.v, d.xz, d_final, d_initial, d.convolution_parts},
-                         pass.stream);
-    sum_convolution_parts(pass, d_weights, d.convolution_parts);
+    (by_steps ? convolution_steps_backward<T>
+              : convolution_backward<T>)(convolution(pass, kept),
+                                         {d.v, d.xz, d_final, d_initial, d.convolution_parts}, pass.stream);
+    sum_convolution_parts(pass, d_weights, d.convolution_parts, sums.convolution_parts);
     products.to_weights(d_weights[in_proj], of.rows(d.xz, 2 * inner()), of.rows(u, d_));
     products.to_inputs(of.rows(d_u, d_), of.rows(d.xz, 2 * inner()), of.weight(in_proj, 2 * inner(), d_));
   }
@@ -104,10 +112,23 @@ class GeneralMamba final : public GeneralLayer<T> {
   };
   Kept kept(Parts<T>& memory, SequenceDims dims) const {
     const std::size_t rows = dims.batch * dims.time, inner = static_cast<std::size_t>(sizes_.inner);
-    const std::size_t chunks = dims.batch * ((dims.time + scan_chunk - 1) / scan_chunk);
+    const std::size_t chunks =  // single steps begin with the states before them
+        dims.time == 1 ? 0 : dims.batch * ((dims.time + scan_chunk - 1) / scan_chunk);
     return {memory.take(rows * 2 * inner), memory.take(rows * inner),
             memory.take(rows * static_cast<std::size_t>(projected())), memory.take(rows * inner),
             memory.take(chunks * inner * static_cast<std::size_t>(shape_.padded_states))};
+  }
+
+  /// Partial sums that a backward pass leaves.
+  struct Sums {
+    std::size_t scan_parts, convolution_parts;
+    int channel_blocks;
+  };
+  Sums sums_of(SequenceDims dims, bool by_steps) const {
+    if (by_steps) return {step_parts(dims.batch), step_parts(dims.batch), step_channel_blocks(sizes_)};
+    return {dims.batch * static_cast<std::size_t>(scan_segments<T>(sizes_, dims.batch, dims.time).count),
+            convolution_parts(dims.batch, dims.time),
+            (inner() + shape_.block_channels - 1) / shape_.block_channels};
   }
 
   struct Scratch {
@@ -127,9 +148,10 @@ class GeneralMamba final : public GeneralLayer<T> {
     of.gated = memory.take(rows * inner), of.xz = memory.take(rows * 2 * inner),
     of.v = memory.take(rows * inner);
     of.projected = memory.take(rows * static_cast<std::size_t>(projected()));
-    of.BC = memory.take(static_cast<std::size_t>(channel_blocks()) * rows * 2 * states);
-    of.scan_parts = memory.take(all_segments * inner * (states + 2));
-    of.convolution_parts = memory.take(convolution_parts(dims.batch, dims.time) * 5 * inner);
+    const Sums sums = sums_of(dims, dims.time == 1);  // no fewer than those of several steps one by one
+    of.BC = memory.take(static_cast<std::size_t>(sums.channel_blocks) * rows * 2 * states);
+    of.scan_parts = memory.take(sums.scan_parts * inner * (states + 2));
+    of.convolution_parts = memory.take(sums.convolution_parts * 5 * inner);
     return of;
   }
 
@@ -150,31 +172,29 @@ class GeneralMamba final : public GeneralLayer<T> {
             pass.weights[A_log],
             pass.weights[skip_weight],
             pass.initial.skip(window_size()),
+            pass.after.skip(window_size()),
             kept.checkpoints,
             scratch.borders,
             scratch.step_sums};
   }
 
-  void sum_scan_parts(const LayerPass<T>& pass, BlockTensors<T> d_weights, const T* parts) const {
+  void sum_scan_parts(const LayerPass<T>& pass, BlockTensors<T> d_weights, const T* parts,
+                      std::size_t count) const {
     const std::size_t channels = static_cast<std::size_t>(inner()),
-                      of_A = channels * static_cast<std::size_t>(sizes_.states), stride = of_A + 2 * channels,
-                      count = pass.dims.batch *
-                              static_cast<std::size_t>(
-                                  scan_segments<T>(sizes_, pass.dims.batch, pass.dims.time).count);
+                      of_A = channels * static_cast<std::size_t>(sizes_.states), stride = of_A + 2 * channels;
     sum_parts(d_weights[A_log], parts, count, stride, of_A, pass.stream);
     sum_parts(d_weights[skip_weight], parts + of_A, count, stride, channels, pass.stream);
     sum_parts(d_weights[step_bias], parts + of_A + channels, count, stride, channels, pass.stream);
   }
-  void sum_convolution_parts(const LayerPass<T>& pass, BlockTensors<T> d_weights, const T* parts) const {
-    const std::size_t channels = static_cast<std::size_t>(inner()),
-                      count = convolution_parts(pass.dims.batch, pass.dims.time);
+  void sum_convolution_parts(const LayerPass<T>& pass, BlockTensors<T> d_weights, const T* parts,
+                             std::size_t count) const {
+    const std::size_t channels = static_cast<std::size_t>(inner());
     sum_parts(d_weights[conv_weight], parts, count, 5 * channels, 4 * channels, pass.stream);
     sum_parts(d_weights[conv_bias], parts + 4 * channels, count, 5 * channels, channels, pass.stream);
   }
 
   int inner() const { return sizes_.inner; }
   int projected() const { return sizes_.projected(); }
-  int channel_blocks() const { return (inner() + shape_.block_channels - 1) / shape_.block_channels; }
   /// Numbers of the convolution's share of the state.
   std::size_t window_size() const { return 3 * static_cast<std::size_t>(inner()); }
 

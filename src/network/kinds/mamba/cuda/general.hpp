@@ -78,6 +78,7 @@ struct Scan {
   const T* projected;  // (rows, rank + 2·states): dt, B, C
   const T *step_weight, *step_bias, *A_log, *D;
   BlockStates<const T> initial;  // (states, inner)
+  BlockStates<const T> after;    // those after every step, for scan_steps_backward
   T* checkpoints;  // (sequence, chunk, inner, padded states): the states before each chunk, or null
   T* borders;      // (sequence, segment, inner, padded states): states between segments, if there are several
   T* step_sums;    // (sequence, segment, inner): Σ Δ of a segment, likewise
@@ -105,5 +106,23 @@ void scan_backward(const Scan<T>& problem, const ScanGradients<T>& gradients, cu
 template <class T>
 void sum_BC(T* to, std::size_t stride, const T* d_BC, int blocks, std::size_t rows, int states,
             cudaStream_t stream);
+
+// -- the same step by step, where the states after every step are in memory (general_steps.cu) ---------------------------
+
+/// Parts of the gradients of weights, and blocks of channels of d_BC.
+std::size_t step_parts(std::size_t batch);
+int step_channel_blocks(const ScanSizes& sizes);
+
+/// states: those after the last step, or after every one.
+template <class T>
+void convolution_steps_forward(const Convolution<T>& problem, T* v, BlockStates<T> states,
+                               cudaStream_t stream);
+template <class T>
+void convolution_steps_backward(const Convolution<T>& problem, const ConvolutionGradients<T>& gradients,
+                                cudaStream_t stream);
+template <class T>
+void scan_steps_forward(const Scan<T>& problem, T* gated, BlockStates<T> states, cudaStream_t stream);
+template <class T>
+void scan_steps_backward(const Scan<T>& problem, const ScanGradients<T>& gradients, cudaStream_t stream);
 
 }  // namespace mac::mamba
