@@ -5,7 +5,7 @@
 
 #include "network/cuda/time_columns.cuh"
 #include "network/kinds/mamba/cuda/general.hpp"
-#include "network/kinds/mamba/decay_rate.hpp"
+#include "network/selective/decay_rate.hpp"
 
 namespace mac::mamba {
 
@@ -13,6 +13,7 @@ using cuda::exp2_approx;
 using cuda::sigmoid;
 using cuda::silu;
 using cuda::silu_slope;
+using selective::decay_rate;
 
 template <int S, int G>
 struct Shape {
