@@ -2,6 +2,7 @@
 // of a channel go in d_state pairs, which are the real and imaginary part of a complex number.
 #pragma once
 
+#include "network/kinds/oscillator/turning_rate.hpp"
 #include "network/selective/decay_rate.hpp"
 #include "network/selective/layer.hpp"
 
@@ -15,20 +16,9 @@ struct Sizes : selective::Sizes {
 };
 
 template <class T>
-using Parameters = selective::Parameters<T>;  // A_log: that (d_inner, pairs), behind it omega_log (d_inner, pairs)
+using Parameters =
+    selective::Parameters<T>;  // A_log: that (d_inner, pairs), behind it omega_log (d_inner, pairs)
 using selective::view;
-
-/// In A_log and omega_log, of the logarithm that the rate of state n comes from: of an even state, the real part, the rate
-/// of decay; of an odd one that of turning. `states` are 2·pairs.
-constexpr std::size_t place_of_rate(std::size_t c, std::size_t n, std::size_t inner, std::size_t states) {
-  return (n % 2 * inner + c) * (states / 2) + n / 2;
-}
-
-/// 2ω/π with ω = exp(omega_log), so that Δ times that is the angle in quarter turns. Step and sequence mode use this one value.
-template <class T>
-T turning_rate(T omega_log) {
-  return static_cast<T>(std::exp(static_cast<double>(omega_log)) * 0.63661977236758134308);
-}
 
 /// What steps and sequences take: the rate of state n of channel c.
 template <class T>

@@ -7,7 +7,7 @@
 #endif
 
 #include "network/cpu/vector_math-inl.hpp"
-#include "network/kinds/oscillator/layer.hpp"
+#include "network/kinds/oscillator/turning_rate.hpp"
 
 HWY_BEFORE_NAMESPACE();
 namespace mac {

@@ -1,7 +1,7 @@
 #include "network/cuda/time_columns.cuh"
-#include "network/kinds/mamba/cuda/general.hpp"
+#include "network/selective/cuda/general.hpp"
 
-namespace mac::mamba {
+namespace mac::selective {
 
 namespace {
 
@@ -117,4 +117,4 @@ void convolution_backward(const Convolution& problem, const ConvolutionGradients
   backward_kernel<<<blocks_of(problem, backward_steps), threads, 0, stream>>>(problem, gradients);
 }
 
-}  // namespace mac::mamba
+}  // namespace mac::selective
