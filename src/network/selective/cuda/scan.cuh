@@ -1,15 +1,18 @@
 // What both passes of the general scan share. A block has some channels of a sequence (or of a segment of it), in tiles
 // of time that are prepared in shared memory by all threads, (time, channel) by (time, channel): Δ, Δ v, B, C. The scan
 // itself has G lanes for a channel, each with S of its states in registers; the padded states have B = C = 0.
+//
+// What a step makes of the states is the kind's Transition: as in network/selective/cpu/scan-inl.hpp, but the gradients of exponents
+// come from d_s, the factors and the states before; and retreat adds as advance does. rate(problem, channel, state) is that of
+// a state.
 #pragma once
 
 #include <type_traits>
 
 #include "network/cuda/general/activations.cuh"
-#include "network/kinds/mamba/cuda/general.hpp"
-#include "network/kinds/mamba/decay_rate.hpp"
+#include "network/selective/cuda/general.hpp"
 
-namespace mac::mamba {
+namespace mac::selective {
 
 using cuda::power_of_2;
 using cuda::sigmoid;
@@ -182,12 +185,12 @@ __device__ void store_states(T* to, const T (&from)[S]) {
       *reinterpret_cast<double2*>(to + i) = {from[i], from[i + 1]};
 }
 
-/// A thread's states and their rates of decay.
-template <class Of>
+/// A thread's states and their rates.
+template <class Of, class Transition>
 struct LaneStates {
   using T = typename Of::Scalar;
   static constexpr int S = Of::lane_states;
-  T a[S];  // A log₂e
+  T a[S];  // of decay, A log₂e, or of turning
   int channel, first_state;
   bool exists;
 
@@ -196,8 +199,7 @@ struct LaneStates {
         first_state(place.lane * S),
         exists(place.exists(p, place.channel)) {
 #pragma unroll
-    for (int i = 0; i < S; ++i)
-      a[i] = has(p, i) ? decay_rate(p.A_log[channel * p.sizes.states + first_state + i]) : 0;
+    for (int i = 0; i < S; ++i) a[i] = has(p, i) ? Transition::rate(p, channel, first_state + i) : 0;
   }
   __device__ bool has(const Scan<T>& p, int i) const { return exists && first_state + i < p.sizes.states; }
 
@@ -220,6 +222,16 @@ struct LaneStates {
   }
 };
 
+/// The rates of a unit of states that begins with state n of a channel, for kernels of a thread a unit.
+template <class T, class Transition>
+struct UnitRates {
+  T a[Transition::unit];
+  __device__ UnitRates(const Scan<T>& p, int channel, int n) {
+#pragma unroll
+    for (int j = 0; j < Transition::unit; ++j) a[j] = Transition::rate(p, channel, n + j);
+  }
+};
+
 /// f(Shape<T, S, G>()) of the first shape with room for the states. A lane's eight states of double would fill its
 /// registers.
 template <class T, class F>
@@ -234,4 +246,4 @@ void with_shape(int states, F f) {
   f(Shape<T, 8, most_states / 8>());
 }
 
-}  // namespace mac::mamba
+}  // namespace mac::selective
