@@ -29,7 +29,7 @@ TEST(Kinds, WithoutKernelsForStepsAreRefusedWithARemedy) {
 
 TEST(GeneralLayers, RefuseSizesBeyondTheirKernelsWithARemedy) {
   const auto refused = [](const NetworkShape& shape, const std::string& message) {
-    expect_refused<Error>(message, [&] { make_general_layer(shape); });
+    expect_refused<Error>(message, [&] { make_general_layer<float>(shape); });
   };
   refused(
       {LayerKind::mamba, 3, 2, 16, 1, 257},

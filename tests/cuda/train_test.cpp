@@ -120,6 +120,17 @@ TEST_F(CudaHistory, FollowsTheCpuWithSoap) {
       {2e-2, 0.1, 2e-2});
 }
 
+TEST_F(CudaHistory, FollowsTheCpuInFloat64) {
+  const std::string precise = "precision = 'float64'\n", lbfgs = "optimiser = 'lbfgs'\nmax_lr = 0.01\n";
+  const std::string variants[] = {
+      adamw, soap + "loss_weights = 'none'\n", lbfgs, adamw + "loss = 'rollout'\nrollout_steps = 3\n",
+      lbfgs + "loss = 'rollout'\nrollout_steps = 3\nrollout_form = 'autoregressive'\n"};
+  // Nine digits are written. Rounding of 1e-15 a step is amplified as that of float32 is (above), by some 1e4.
+  for (const std::string& variant : variants) expect_alike(precise + variant, {1e-8, 1e-8, 1e-8});
+  EXPECT_EQ(trained_bytes(precise + lbfgs, folder.file("once.safetensors"), on_cuda),
+            trained_bytes(precise + lbfgs, folder.file("again.safetensors"), on_cuda));
+}
+
 /// Losses and gradient norms of five steps on the CPU and on the device.
 void expect_same_descent(const std::string& text, const ScratchFolder& folder) {
   const Experiment experiment = Experiment::parse(text, "rollouts.toml");

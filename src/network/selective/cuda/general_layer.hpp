@@ -9,7 +9,9 @@ namespace mac::selective {
 
 /// The layer; `rate_tensors` is the number of its tensors between dt_proj and D. Throws Error, in the words of `kind`, if
 /// there is no room for its states.
-std::unique_ptr<cuda::GeneralLayer> make_general_layer(const NetworkShape& shape, const Sizes& sizes,
-                                                       const GeneralScan& kernels, std::size_t rate_tensors);
+template <class T>
+std::unique_ptr<cuda::GeneralLayer<T>> make_general_layer(const NetworkShape& shape, const Sizes& sizes,
+                                                          const GeneralScan<T>& kernels,
+                                                          std::size_t rate_tensors);
 
 }  // namespace mac::selective

@@ -4,8 +4,16 @@
 
 namespace mac::mamba {
 
-void scan_backward(const Scan& problem, const selective::ScanGradients& gradients, cudaStream_t stream) {
-  selective::scan_backward<Decaying>(problem, gradients, stream);
+template <class T>
+void scan_backward(const Scan<T>& problem, const selective::ScanGradients<T>& gradients,
+                   cudaStream_t stream) {
+  selective::scan_backward<T, Decaying>(problem, gradients, stream);
 }
+
+#define MAC_SCALAR(T) \
+  template void scan_backward<T>(const Scan<T>&, const selective::ScanGradients<T>&, cudaStream_t);
+MAC_SCALAR(float)
+MAC_SCALAR(double)
+#undef MAC_SCALAR
 
 }  // namespace mac::mamba

@@ -12,20 +12,24 @@ using selective::Scan;
 struct Decaying {
   static constexpr int unit = 1;
 
-  static __device__ float rate(const Scan& p, int channel, int n) {
+  template <class T>
+  static __device__ T rate(const Scan<T>& p, int channel, int n) {
     return selective::decay_rate(p.A_log[channel * p.sizes.states + n]);
   }
-  static __device__ void factors(float (&f)[1], float step, const float* a) {
-    f[0] = cuda::exp2_approx(step * a[0]);
+  template <class T>
+  static __device__ void factors(T (&f)[1], T step, const T* a) {
+    f[0] = cuda::power_of_2(step * a[0]);
   }
-  static __device__ void advance(float* s, const float (&f)[1], const float (&drive)[1]) {
-    s[0] = fmaf(f[0], s[0], drive[0]);
+  template <class T>
+  static __device__ void advance(T* s, const T (&f)[1], const T (&drive)[1]) {
+    s[0] = fma(f[0], s[0], drive[0]);
   }
-  static __device__ void retreat(float* d_s, const float (&f)[1], const float (&more)[1]) {
+  template <class T>
+  static __device__ void retreat(T* d_s, const T (&f)[1], const T (&more)[1]) {
     advance(d_s, f, more);
   }
-  static __device__ void exponents(float (&q)[1], const float* d_s, const float (&f)[1],
-                                   const float* before) {
+  template <class T>
+  static __device__ void exponents(T (&q)[1], const T* d_s, const T (&f)[1], const T* before) {
     q[0] = d_s[0] * (f[0] * before[0]);
   }
   static __device__ std::size_t place(int channel, int n, int, int states) {

@@ -4,9 +4,17 @@
 
 namespace mac::oscillator {
 
-void scan_forward(const selective::Scan& problem, float* gated, cuda::BlockStates<float> final_state,
+template <class T>
+void scan_forward(const selective::Scan<T>& problem, T* gated, cuda::BlockStates<T> final_state,
                   cudaStream_t stream);
-void scan_backward(const selective::Scan& problem, const selective::ScanGradients& gradients,
+template <class T>
+void scan_backward(const selective::Scan<T>& problem, const selective::ScanGradients<T>& gradients,
                    cudaStream_t stream);
+template <class T>
+void scan_steps_forward(const selective::Scan<T>& problem, T* gated, cuda::BlockStates<T> states,
+                        cudaStream_t stream);
+template <class T>
+void scan_steps_backward(const selective::Scan<T>& problem, const selective::ScanGradients<T>& gradients,
+                         cudaStream_t stream);
 
 }  // namespace mac::oscillator

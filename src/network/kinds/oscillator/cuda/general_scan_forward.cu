@@ -4,9 +4,14 @@
 
 namespace mac::oscillator {
 
-void scan_forward(const Scan& problem, float* gated, cuda::BlockStates<float> final_state,
-                  cudaStream_t stream) {
-  selective::scan_forward<Turning>(problem, gated, final_state, stream);
+template <class T>
+void scan_forward(const Scan<T>& problem, T* gated, cuda::BlockStates<T> final_state, cudaStream_t stream) {
+  selective::scan_forward<T, Turning>(problem, gated, final_state, stream);
 }
+
+#define MAC_SCALAR(T) template void scan_forward<T>(const Scan<T>&, T*, cuda::BlockStates<T>, cudaStream_t);
+MAC_SCALAR(float)
+MAC_SCALAR(double)
+#undef MAC_SCALAR
 
 }  // namespace mac::oscillator
