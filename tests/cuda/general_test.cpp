@@ -72,11 +72,9 @@ Pass run(const Inputs& in, bool add = false) {
           from_device(d_initial, in.initial.size())};
 }
 
-const NetworkShape shapes[] = {{LayerKind::mamba, 3, 2, 33, 2, 20},
-                               {LayerKind::mamba, 5, 1, 128, 2, 16},
-                               {LayerKind::gru, 3, 2, 130, 2, 0},
-                               {LayerKind::lstm, 3, 2, 67, 2, 0},
-                               {LayerKind::mlp, 3, 2, 75, 2, 0}};
+const NetworkShape shapes[] = {{LayerKind::mamba, 3, 2, 33, 2, 20}, {LayerKind::mamba, 5, 1, 128, 2, 16},
+                               {LayerKind::gru, 3, 2, 130, 2, 0},   {LayerKind::lstm, 3, 2, 67, 2, 0},
+                               {LayerKind::mlp, 3, 2, 75, 2, 0},    {LayerKind::oscillator, 3, 2, 33, 2, 10}};
 
 class CudaGeneral : public CudaTraining {};
 

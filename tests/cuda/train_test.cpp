@@ -176,6 +176,7 @@ TEST_F(CudaTrain, FollowsTheCpuWithNetworksOfTheGeneralPath) {
                                 "loss = 'rollout'\nrollout_steps = 4\nrollout_form = 'autoregressive'\n"};
   const std::string networks[] = {
       "kind = 'mamba'\nd_model = 33\nd_state = 20\nblocks = 2\n", "kind = 'gru'\nd_model = 70\nblocks = 2\n",
+      "kind = 'oscillator'\nd_model = 9\nd_state = 3\nblocks = 2\n",
       "kind = 'lstm'\nd_model = 9\nblocks = 2\n", "kind = 'mlp'\nd_model = 12\nblocks = 2\n"};
   for (const std::string& network : networks)
     for (const std::string& loss : losses)
