@@ -90,4 +90,30 @@ class Stream {
   cudaStream_t stream_ = nullptr;
 };
 
+/// Work beside a stream's: it begins where the stream is, and the stream goes on when it is done.
+class SideStream {
+ public:
+  SideStream() {
+    for (cudaEvent_t* event : {&begin_, &end_})
+      check(cudaEventCreateWithFlags(event, cudaEventDisableTiming), "creating an event");
+  }
+  SideStream(const SideStream&) = delete;
+  SideStream& operator=(const SideStream&) = delete;
+  ~SideStream() { cudaEventDestroy(begin_), cudaEventDestroy(end_); }
+
+  cudaStream_t leave(cudaStream_t stream) const {
+    check(cudaEventRecord(begin_, stream), "marking a place in a stream");
+    check(cudaStreamWaitEvent(stream_, begin_, 0), "waiting for a stream");
+    return stream_;
+  }
+  void join(cudaStream_t stream) const {
+    check(cudaEventRecord(end_, stream_), "marking a place in a stream");
+    check(cudaStreamWaitEvent(stream, end_, 0), "waiting for a stream");
+  }
+
+ private:
+  Stream stream_;
+  cudaEvent_t begin_ = nullptr, end_ = nullptr;
+};
+
 }  // namespace mac::cuda

@@ -60,10 +60,13 @@ class ChainRolloutLoss final : public AutoregressiveRolloutLoss {
   }
 
   void later_steps_back(const float* parameters, float* gradient, bool add, cudaStream_t stream) override {
+    // The chains, launched first, keep a multiprocessor each; the engine's forward pass over them takes others meanwhile.
+    const cudaStream_t beside = beside_.leave(stream);
     launch_chains_back(equations_, chains_with(parameters, backward_places_, stream), launch_, stream);
     const SequenceDims sequences{chains_of_model(), steps_ - 1};
     network_.forward(parameters, sequences, x_.data(), y_again_.data(), memory_.data(), nullptr,
-                     &sequence_tape_, stream);
+                     &sequence_tape_, beside);
+    beside_.join(stream);
     network_.backward(parameters, sequences, x_.data(), memory_.data(), d_y_of_steps_.data(), sequence_tape_,
                       {.parameters = gradient}, add, stream);
   }
@@ -71,6 +74,7 @@ class ChainRolloutLoss final : public AutoregressiveRolloutLoss {
   PackedSizes sizes_;
   ChainLaunch launch_;
   DeviceTape sequence_tape_;
+  SideStream beside_;
   DeviceArray<float> tape_, packed_;
   DeviceArray<int> forward_places_, backward_places_;
   DeviceArray<float> x_, d_y_of_steps_, y_again_;  // (chain, step, ·)
