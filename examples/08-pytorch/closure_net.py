@@ -4,6 +4,8 @@ import torch
 from safetensors.torch import load_file, save_file
 from torch import nn
 
+from plain_oscillator import Oscillator
+
 try:
     from mamba_ssm import Mamba
 except ImportError:  # no CUDA, no compiler: the same layer in plain PyTorch
@@ -13,6 +15,8 @@ except ImportError:  # no CUDA, no compiler: the same layer in plain PyTorch
 def make_layer(kind, d_model, d_state):
     if kind == "mamba":
         return Mamba(d_model, d_state=d_state, d_conv=4, expand=2)
+    if kind == "oscillator":
+        return Oscillator(d_model, d_state)
     if kind == "mlp":
         return nn.Sequential(nn.Linear(d_model, 2 * d_model), nn.SiLU(), nn.Linear(2 * d_model, d_model))
     return {"gru": nn.GRU, "lstm": nn.LSTM}[kind](d_model, d_model, batch_first=True)
@@ -57,7 +61,7 @@ def from_mac(path):
         d_out=tensors["output_proj.2.weight"].shape[0],
         d_model=tensors["input_proj.weight"].shape[0],
         n_blocks=sum(name.endswith(".norm.weight") for name in tensors if name.startswith("blocks.")),
-        d_state=tensors["blocks.0.mamba.A_log"].shape[1] if kind == "mamba" else 0,
+        d_state=next((t.shape[1] for name, t in tensors.items() if name == f"blocks.0.{kind}.A_log"), 0),
     )
     net.load_state_dict(tensors)
     return net

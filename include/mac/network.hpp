@@ -31,7 +31,7 @@ struct NetworkShape {
   std::size_t d_out = 0;
   std::size_t d_model = 0;
   std::size_t n_blocks = 0;
-  std::size_t d_state = 0;  // states a channel, of kinds that have them; else 0
+  std::size_t d_state = 0;  // states a channel (of an oscillator, complex ones), of kinds that have them; else 0
   /// Networks of these sizes that read the same input, each with its own weights and state, and whose outputs are
   /// added up: an ensemble (mac/ensemble.hpp). Their weights are named members.0.NAME, members.1.NAME, ...
   std::size_t members = 1;
@@ -58,6 +58,7 @@ struct NetworkShape {
   /// Numbers in one sample's recurrent state, member after member, block after block; what a block's are, src/network/kinds/KIND
   /// says. Mamba: the last d_conv-1 inputs of the convolution, oldest first, (d_conv-1, d_inner), then the
   /// state-space state (d_state, d_inner). GRU: the hidden state (d_model). MLP: nothing. LSTM: hidden state (d_model), cell (d_model).
+  /// Oscillator: as Mamba, with real and imaginary parts in turns for states: (2·d_state, d_inner).
   std::size_t state_size() const;
 
   bool operator==(const NetworkShape&) const = default;

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <mac/network.hpp>
+#include <numbers>
 
 namespace mac {
 namespace {
@@ -70,6 +71,17 @@ TEST(InitialParameters, StartMambaWithIntegerDecayRatesAndUnitSkip) {
   for (std::size_t i = 0; i < A_log.size(); ++i)
     EXPECT_NEAR(std::exp(A_log[i]), static_cast<double>(i % 12 + 1), 1e-13);
   for (const double value : tensor(burgers, "blocks.0.mamba.D")) EXPECT_EQ(value, 1);
+}
+
+TEST(InitialParameters, StartOscillatorsWithOddDecayRatesThatTurnSlowly) {
+  const NetworkShape shape{LayerKind::oscillator, 6, 6, 22, 4, 6};
+  const auto A_log = tensor(shape, "blocks.0.oscillator.A_log"),
+             omega_log = tensor(shape, "blocks.0.oscillator.omega_log");
+  for (std::size_t i = 0; i < A_log.size(); ++i) {
+    const auto k = static_cast<double>(i % 6);
+    EXPECT_NEAR(std::exp(A_log[i]), 2 * k + 1, 1e-13);  // rounding of the logarithm and back
+    EXPECT_NEAR(std::exp(omega_log[i]), std::numbers::pi / 10 * (k + 1), 1e-13);
+  }
 }
 
 TEST(InitialParameters, StartNormsAsTheIdentity) {

@@ -22,18 +22,21 @@ def pytorch_shapes(kind, d_in, d_out, d, blocks, states):
     shapes = {"input_proj.weight": (d, d_in), "input_proj.bias": (d,)}
     for i in range(blocks):
         shapes |= {f"blocks.{i}.norm.weight": (d,), f"blocks.{i}.norm.bias": (d,)}
-        if kind == "mamba":
+        if kind in ("mamba", "oscillator"):
+            parts = {"mamba": 1, "oscillator": 2}[kind]
             layer = {
                 "in_proj.weight": (2 * inner, d),
                 "conv1d.weight": (inner, 1, 4),
                 "conv1d.bias": (inner,),
-                "x_proj.weight": (rank + 2 * states, inner),
+                "x_proj.weight": (rank + 2 * parts * states, inner),
                 "dt_proj.weight": (inner, rank),
                 "dt_proj.bias": (inner,),
                 "A_log": (inner, states),
                 "D": (inner,),
                 "out_proj.weight": (d, inner),
             }
+            if kind == "oscillator":
+                layer["omega_log"] = (inner, states)
         elif kind == "mlp":
             layer = {"0.weight": (2 * d, d), "0.bias": (2 * d,), "2.weight": (d, 2 * d), "2.bias": (d,)}
         else:
@@ -50,11 +53,12 @@ def pytorch_shapes(kind, d_in, d_out, d, blocks, states):
     }
 
 
-KINDS = ["mamba", "gru", "mlp", "lstm"]
+KINDS = ["mamba", "gru", "mlp", "lstm", "oscillator"]
 
 
 def study_of(kind):
-    return STUDY if kind == "mamba" else STUDY.replace('kind = "mamba"', f'kind = "{kind}"').replace("d_state = 3\n", "")
+    text = STUDY.replace('kind = "mamba"', f'kind = "{kind}"')
+    return text if kind in ("mamba", "oscillator") else text.replace("d_state = 3\n", "")
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -65,7 +69,7 @@ def test_a_trained_model_is_a_state_dict(tmp_path, data, kind):
     assert found == pytorch_shapes(kind, 6, 6, 6, 2, 3)
 
 
-@pytest.mark.parametrize("kind, d, blocks, states", [("mamba", 20, 2, 5), ("gru", 9, 1, 0), ("mlp", 9, 2, 0), ("lstm", 9, 2, 0)])
+@pytest.mark.parametrize("kind, d, blocks, states", [("mamba", 20, 2, 5), ("gru", 9, 1, 0), ("mlp", 9, 2, 0), ("lstm", 9, 2, 0), ("oscillator", 20, 2, 5)])
 def test_a_state_dict_is_a_model(tmp_path, kind, d, blocks, states):
     rng = np.random.default_rng(0)
     shapes = pytorch_shapes(kind, 4, 2, d, blocks, states)

@@ -1,7 +1,6 @@
 #include "network/kinds/oscillator/layer.hpp"
 
 #include <cmath>
-#include <cstdlib>
 #include <numbers>
 
 #include "network/kinds/layer_of.hpp"
@@ -12,22 +11,16 @@ namespace mac::oscillator {
 
 namespace {
 
-double env(const char* name, double other) {
-  const char* const text = std::getenv(name);
-  return text ? std::atof(text) : other;
-}
-
+/// a = (1, 3, 5, ..) in every row: what Mamba has, in as many numbers of a state.
 InitialValue log_decay(std::size_t pairs) {
-  return [pairs](std::size_t i, const Uniform&) {
-    const double k = static_cast<double>(i % pairs);
-    return std::log(env("OSC_A0", 0.5) + env("OSC_A1", 0) * k);
-  };
+  return
+      [pairs](std::size_t i, const Uniform&) { return std::log(static_cast<double>(2 * (i % pairs) + 1)); };
 }
 
+/// ω = (1, 2, 3, ..)·π/10: slow against the decay. Validation errors chose these rates (docs/choosing.md).
 InitialValue log_turning(std::size_t pairs) {
   return [pairs](std::size_t i, const Uniform&) {
-    const double k = static_cast<double>(i % pairs);
-    return std::log(std::numbers::pi * (env("OSC_W0", 0.5) + env("OSC_W1", 1) * k));
+    return std::log(std::numbers::pi / 10 * static_cast<double>(i % pairs + 1));
   };
 }
 
