@@ -162,14 +162,53 @@ HWY_INLINE Vector<T> expm1_nonpositive(Vector<T> x) {
   return hn::IfThenElse(e.underflow, hn::Neg(one), value);
 }
 
+#if HWY_TARGET == HWY_AVX2 || HWY_TARGET == HWY_AVX3
+
+/// 2^x in eighths: x = k/8 + f with |f| <= 1/16. The eight powers 2^(k/8) of [1, 2) are a vector, in which one
+/// instruction looks up, so that three terms do for 2^f.
+struct Eighths {
+  static constexpr float kRound = 1572864.0f;  // 1.5·2^20: adding it rounds to eighths
+  static constexpr int kShift = 20;            // from k, the low bits of a number rounded so, to an exponent
+  // Less what the shift adds to the mantissa; twice, for instructions that look at four bits of k.
+  alignas(64) static constexpr std::uint32_t kPowers[] = {
+      0x3F800000, 0x3F7B95C2, 0x3F7837F0, 0x3F75FED7, 0x3F7504F3, 0x3F75672A, 0x3F7744FD, 0x3F7AC0C7,
+      0x3F800000, 0x3F7B95C2, 0x3F7837F0, 0x3F75FED7, 0x3F7504F3, 0x3F75672A, 0x3F7744FD, 0x3F7AC0C7};
+  // (2^f − 1)/f on |f| <= 1/16; relative error of 2^f 4e-8, and none at 0
+  static constexpr float kExp2[] = {6.931471825e-01f, 2.402546853e-01f, 5.550801381e-02f};
+};
+
+/// 2^(k/8) of a number that was rounded by adding kRound
+HWY_INLINE Vector<float> eighth_power(Vector<float> rounded) {
+  const hn::RebindToUnsigned<Tag<float>> du;
+  const auto bits = hn::BitCast(du, rounded), powers = hn::Load(du, Eighths::kPowers);
+#if HWY_TARGET == HWY_AVX3
+  const hn::Vec<hn::RebindToUnsigned<Tag<float>>> power{_mm512_permutexvar_epi32(bits.raw, powers.raw)};
+#else
+  const hn::Vec<hn::RebindToUnsigned<Tag<float>>> power{_mm256_permutevar8x32_epi32(powers.raw, bits.raw)};
+#endif
+  return hn::BitCast(Tag<float>(), hn::Add(power, hn::ShiftLeft<Eighths::kShift>(bits)));
+}
+
+#endif
+
 /// exp(Δ A) = 2^(Δ a) with Δ >= 0 and a = A·log2(e) <= 0: the one transcendental of the state-space scan, met
 /// d_inner·d_state times a token and block, hence the shortest form. Relative error 1.5 ulp plus that of the
 /// exponent, |Δ a| ulp/2, which vanishes with the result. Results under 2·(smallest normal) are 0. Where Δ is
 /// NaN the result need not be: the state still becomes NaN, through its other term Δ B x.
 template <class T>
 HWY_INLINE Vector<T> decay(Vector<T> delta, Vector<T> a) {
-  using F = Format<T>;
   const Tag<T> d;
+#if HWY_TARGET == HWY_AVX2 || HWY_TARGET == HWY_AVX3
+  if constexpr (sizeof(T) == 4) {
+    const auto round = hn::Set(d, Eighths::kRound);
+    const auto rounded = hn::MulAdd(delta, a, round);
+    const auto f = hn::MulSub(delta, a, hn::Sub(rounded, round));
+    const auto power = eighth_power(rounded);
+    const auto value = hn::MulAdd(power, hn::Mul(f, polynomial(f, Eighths::kExp2)), power);
+    return hn::IfThenZeroElse(hn::Lt(rounded, hn::Set(d, Eighths::kRound - 125)), value);
+  }
+#endif
+  using F = Format<T>;
   const hn::RebindToUnsigned<Tag<T>> du;
   const auto round = hn::Set(d, F::kRound);
   const auto rounded = hn::MulAdd(delta, a, round);

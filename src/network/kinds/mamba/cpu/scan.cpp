@@ -95,25 +95,32 @@ HWY_INLINE void scan_back(const mamba::ScanRowGradients<T> out, Rows<const T> d_
     d_rate[k] = hn::Zero(d);
     s[k] = hn::Load(d, history + (in.rows * N + k) * W);
   }
+  const std::size_t wide = in.inner * W, narrow = in.B.stride, C_at = static_cast<std::size_t>(in.C.data - in.B.data);
+  const T *const y_grad = d_y.data + c * W, *const deltas = in.delta.data + c * W, *const xs = in.x.data + c * W;
+  const T* const Bs = in.B.data + n * W;
+  T* const d_Bs = out.B.data + n * W;
+  T *const d_xs = out.x.data + c * W, *const d_deltas = out.delta.data + c * W;
   for (std::size_t t = in.rows; t-- > 0;) {
-    const auto g = hn::Load(d, d_y.row(t) + c * W);
-    const auto delta = hn::Load(d, in.delta.row(t) + c * W), x = hn::Load(d, in.x.row(t) + c * W);
+    const std::size_t at = t * wide;
+    const auto g = hn::Load(d, y_grad + at);
+    const auto delta = hn::Load(d, deltas + at), x = hn::Load(d, xs + at);
     const auto delta_x = hn::Mul(delta, x);
-    const T *B = in.B.row(t) + n * W, *C = in.C.row(t) + n * W;
-    T *d_B = out.B.row(t) + n * W, *d_C = out.C.row(t) + n * W;
+    const T *B = Bs + t * narrow, *C = B + C_at;
+    T *d_B = d_Bs + t * narrow, *d_C = d_B + C_at;
+    const T *e = decays + t * N * W, *h = history + t * N * W;
     auto d_delta_x = hn::Zero(d), d_exponent = hn::Zero(d);
     MAC_UNROLL for (std::size_t k = 0; k < N; ++k) {
       hn::Store(hn::MulAdd(g, s[k], hn::Load(d, d_C + k * W)), d, d_C + k * W);
       d_s[k] = hn::MulAdd(g, hn::Load(d, C + k * W), d_s[k]);
       hn::Store(hn::MulAdd(d_s[k], delta_x, hn::Load(d, d_B + k * W)), d, d_B + k * W);
       d_delta_x = hn::MulAdd(d_s[k], hn::Load(d, B + k * W), d_delta_x);
-      d_s[k] = hn::Mul(d_s[k], hn::Load(d, decays + (t * N + k) * W));
-      s[k] = hn::Load(d, history + (t * N + k) * W);
+      d_s[k] = hn::Mul(d_s[k], hn::Load(d, e + k * W));
+      s[k] = hn::Load(d, h + k * W);
       const auto q = hn::Mul(d_s[k], s[k]);  // gradient of the exponent Δ A
       d_exponent = hn::MulAdd(q, hn::Set(d, rate[k]), d_exponent);
       d_rate[k] = hn::MulAdd(q, delta, d_rate[k]);
     }
-    T *d_delta = out.delta.row(t) + c * W, *d_x = out.x.row(t) + c * W;
+    T *d_delta = d_deltas + at, *d_x = d_xs + at;
     d_exponent = hn::Mul(d_exponent, hn::Set(d, kLn2));
     const auto earlier_x = kFirst ? hn::Mul(hn::Set(d, in.D[c]), g) : hn::Load(d, d_x);
     const auto earlier_delta = kFirst ? d_exponent : hn::Add(hn::Load(d, d_delta), d_exponent);
