@@ -9,7 +9,7 @@ set(runtime_loader_sources
 list(TRANSFORM runtime_loader_sources PREPEND ${PROJECT_SOURCE_DIR}/)
 set(runtime_sources
   src/base/noise.cpp src/coupling/fourier_frame.cpp src/base/precision.cpp src/base/random.cpp
-  src/network/shape.cpp src/network/normaliser.cpp
+  src/network/shape.cpp src/network/normaliser.cpp src/network/selective/layer.cpp
   src/network/cpu/step.cpp src/network/cpu/step_kernels.cpp
   src/network/derivative/program.cpp src/network/derivative/kernels.cpp src/network/derivative/step_derivative.cpp
   src/base/hold.cpp

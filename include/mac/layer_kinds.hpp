@@ -6,7 +6,8 @@
   KIND(mamba)                 \
   KIND(gru)                   \
   KIND(mlp)                   \
-  KIND(lstm)
+  KIND(lstm)                  \
+  KIND(oscillator)
 
 namespace mac {
 

@@ -20,18 +20,22 @@ inline constexpr PaperNetwork paper_networks[] = {
     {"burgers", {LayerKind::gru, 6, 6, 28, 4, 0}, true},
     {"burgers", {LayerKind::mlp, 6, 6, 34, 4, 0}, false},
     {"burgers", {LayerKind::lstm, 6, 6, 28, 3, 0}, false},
+    {"burgers", {LayerKind::oscillator, 6, 6, 22, 4, 6}, false},
     {"kdv", {LayerKind::mamba, 6, 6, 24, 2, 12}, true},
     {"kdv", {LayerKind::gru, 6, 6, 30, 2, 0}, true},
     {"kdv", {LayerKind::mlp, 6, 6, 36, 2, 0}, false},
     {"kdv", {LayerKind::lstm, 6, 6, 26, 2, 0}, false},
+    {"kdv", {LayerKind::oscillator, 6, 6, 24, 2, 6}, false},
     {"lorenz96", {LayerKind::mamba, 8, 8, 63, 3, 16}, true},
     {"lorenz96", {LayerKind::gru, 8, 8, 62, 4, 0}, true},
     {"lorenz96", {LayerKind::mlp, 8, 8, 87, 3, 0}, false},
     {"lorenz96", {LayerKind::lstm, 8, 8, 76, 2, 0}, false},
+    {"lorenz96", {LayerKind::oscillator, 8, 8, 63, 3, 8}, false},
     {"power_grid", {LayerKind::mamba, 3, 2, 10, 3, 16}, true},
     {"power_grid", {LayerKind::gru, 3, 2, 16, 3, 0}, true},
     {"power_grid", {LayerKind::mlp, 3, 2, 17, 4, 0}, false},
     {"power_grid", {LayerKind::lstm, 3, 2, 14, 3, 0}, false},
+    {"power_grid", {LayerKind::oscillator, 3, 2, 10, 3, 8}, false},
 };
 
 /// Null for a system that the paper does not have.

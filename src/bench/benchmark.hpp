@@ -46,6 +46,9 @@ struct TrainingWork {
 DeviceTiming time_training_on_device(const System& system, const NetworkShape& shape,
                                      const TrainingWork& work);
 
+/// A forward and a backward pass in float64 on the device, on random data. (A training's loss is then on the host.)
+DeviceTiming time_double_passes_on_device(const NetworkShape& shape, SequenceDims dims);
+
 /// One step of `batch` rollouts: network and reduced equations.
 DeviceTiming time_step_on_device(const System& system, const NetworkShape& shape, std::size_t batch);
 

@@ -9,6 +9,10 @@ DeviceTiming time_training_on_device(const System&, const NetworkShape&, const T
   throw Error(cuda_unavailable());
 }
 
+DeviceTiming time_double_passes_on_device(const NetworkShape&, SequenceDims) {
+  throw Error(cuda_unavailable());
+}
+
 DeviceTiming time_step_on_device(const System&, const NetworkShape&, std::size_t) {
   throw Error(cuda_unavailable());
 }

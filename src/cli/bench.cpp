@@ -76,15 +76,17 @@ void run_on_device(const Options& options) {
         shape.d_out);
   const bool step = options.work == "step";
   const std::size_t batch = options.batch ? options.batch : step ? 1 : 96;
+  const bool is_double = options.precision == "float64";
   const auto [timing, gigabytes, kernels] =
-      step ? time_step_on_device(*system, shape, batch)
-           : time_training_on_device(*system, shape,
-                                     {.recipe = options.recipe,
-                                      .batch = batch,
-                                      .length = options.length,
-                                      .models = options.models,
-                                      .rollout_steps = options.rollout_steps,
-                                      .autoregressive = options.autoregressive});
+      is_double ? time_double_passes_on_device(shape, {batch, options.length})
+      : step    ? time_step_on_device(*system, shape, batch)
+                : time_training_on_device(*system, shape,
+                                          {.recipe = options.recipe,
+                                           .batch = batch,
+                                           .length = options.length,
+                                           .models = options.models,
+                                           .rollout_steps = options.rollout_steps,
+                                           .autoregressive = options.autoregressive});
   nlohmann::json result = to_json(options, shape);
   result.update({{"device", "cuda"},
                  {"precision", options.precision},
@@ -106,15 +108,16 @@ void run_on_device(const Options& options) {
   }
   if (!options.common.json.empty()) write_json(options.common.json, result);
   if (options.common.json == "-") return;
-  show("{} {}, {} parameters, float, batch {}, CUDA\n", options.system, options.kind, parameter_count(shape),
-       batch);
+  show("{} {}, {} parameters, {}, batch {}, CUDA\n", options.system, options.kind, parameter_count(shape),
+       options.precision, batch);
   if (step)
     show("one rollout step: {:.2f} µs (best {:.2f}), {:.3g} trajectory steps a second\n",
          1e6 * timing.median_seconds, 1e6 * timing.best_seconds,
          static_cast<double>(batch) / timing.median_seconds);
   else
-    show("training iteration over {} time points: {:.2f} ms (best {:.2f}), {:.2f} GiB, {} kernels\n",
-         options.length, 1e3 * timing.median_seconds, 1e3 * timing.best_seconds, gigabytes, kernels);
+    show("{} over {} time points: {:.2f} ms (best {:.2f}), {:.2f} GiB, {} kernels\n",
+         is_double ? "forward and backward" : "training iteration", options.length,
+         1e3 * timing.median_seconds, 1e3 * timing.best_seconds, gigabytes, kernels);
   show("{:.0f} GFLOP/s\n", timing.gflops);
 }
 
@@ -192,7 +195,8 @@ void add_bench(CLI::App& program) {
       ->capture_default_str();
   command
       ->add_option("--precision", options->precision,
-                   "Scalar of the network: float32 or float64; tf32 for cuda's matrix products")
+                   "Scalar of the network: float32 or float64 (cuda: a forward and a backward pass alone); "
+                   "tf32 for cuda's matrix products")
       ->check(CLI::IsMember({"float32", "float64", "tf32"}))
       ->capture_default_str();
   const auto add_size = [&](const char* name, std::size_t& value, const char* what) {
@@ -245,7 +249,11 @@ void add_bench(CLI::App& program) {
     for (const char* option : {"--recipe", "--models", "--rollout-steps", "--experiment"})
       only_for(options->device, "cuda", option);
     only_for(options->device, "cpu", "--model");
-    if (options->precision == "float64") only_for(options->device, "cpu", "--precision");
+    if (options->precision == "float64" && options->device == "cuda")
+      for (const char* option : {"--recipe", "--models", "--rollout-steps"})
+        only_for(options->precision, "float32", option);
+    if (options->precision == "float64" && options->device == "cuda" && options->work == "step")
+      throw UsageError("--precision float64: a CUDA device rolls out in float32");
     set_products(options->precision, options->device);
     if (options->device == "cuda") return run_on_device(*options);
     precision_from(options->precision) == Precision::float32 ? run<float>(*options) : run<double>(*options);

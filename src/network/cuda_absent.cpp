@@ -7,8 +7,12 @@ namespace mac {
 
 void cuda::set_product_precision(ProductPrecision) {}
 
-std::unique_ptr<SequenceEngine<float>> make_cuda_engine(const NetworkShape&, cuda::Kernels) {
+template <class T>
+std::unique_ptr<SequenceEngine<T>> make_cuda_engine(const NetworkShape&, cuda::Kernels) {
   throw Error(cuda_unavailable());
 }
+
+template std::unique_ptr<SequenceEngine<float>> make_cuda_engine(const NetworkShape&, cuda::Kernels);
+template std::unique_ptr<SequenceEngine<double>> make_cuda_engine(const NetworkShape&, cuda::Kernels);
 
 }  // namespace mac

@@ -21,9 +21,10 @@ void set_product_precision(ProductPrecision precision);
 
 }  // namespace cuda
 
-/// The network on the device in float32, with arrays in host memory as in every engine. Throws Error if no
-/// device can be used or the network is too large for it.
-std::unique_ptr<SequenceEngine<float>> make_cuda_engine(const NetworkShape& shape,
-                                                        cuda::Kernels kernels = cuda::Kernels::fastest);
+/// The network on the device, with arrays in host memory as in every engine; float or double, which takes the kernels
+/// for any size. Throws Error if no device can be used or the network is too large for it.
+template <class T>
+std::unique_ptr<SequenceEngine<T>> make_cuda_engine(const NetworkShape& shape,
+                                                    cuda::Kernels kernels = cuda::Kernels::fastest);
 
 }  // namespace mac

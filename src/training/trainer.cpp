@@ -65,11 +65,7 @@ std::unique_ptr<SequenceEngine<T>> make_engine(const NetworkShape& shape, Device
         "one network is trained on one GPU: start mac train --device cuda without mpirun, or let mac run "
         "give every "
         "rank a network of its own");
-  if constexpr (std::is_same_v<T, float>)
-    return make_cuda_engine(shape);
-  else
-    throw UsageError(
-        "the CUDA engine trains in float32: leave out precision = \"float64\", or train on the CPU");
+  return make_cuda_engine<T>(shape);
 }
 
 /// Trains models that differ in nothing but their seeds.

@@ -468,6 +468,8 @@ TEST(DeviceRuntime, ModelsThatStepOnTheCpuAloneAreRefused) {
             ": is of kind lstm, which does not step on a CUDA device: expected mamba or gru" + cpu);
   EXPECT_EQ(refusal(burgers_closure(LayerKind::mlp)),
             ": is of kind mlp, which does not step on a CUDA device: expected mamba or gru" + cpu);
+  EXPECT_EQ(refusal(burgers_closure(LayerKind::oscillator)),
+            ": is of kind oscillator, which does not step on a CUDA device: expected mamba or gru" + cpu);
   EXPECT_EQ(refusal_of_file(zoo + "burgers-mac-ensemble.safetensors", MAC_FLOAT32),
             ": is an ensemble, which does not step on a CUDA device" + cpu);
   EXPECT_EQ(refusal(stochastic_burgers_closure(LayerKind::gru)),

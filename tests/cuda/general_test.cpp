@@ -2,8 +2,12 @@
 // engines (cuda_general in tests/network/engine_table.cpp).
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <cmath>
+
 #include "cuda/arrays.hpp"
 #include "network/cuda/device_network.hpp"
+#include "network/cuda/general/general_network.hpp"
 
 namespace mac::test {
 namespace {
@@ -68,11 +72,9 @@ Pass run(const Inputs& in, bool add = false) {
           from_device(d_initial, in.initial.size())};
 }
 
-const NetworkShape shapes[] = {{LayerKind::mamba, 3, 2, 33, 2, 20},
-                               {LayerKind::mamba, 5, 1, 128, 2, 16},
-                               {LayerKind::gru, 3, 2, 130, 2, 0},
-                               {LayerKind::lstm, 3, 2, 67, 2, 0},
-                               {LayerKind::mlp, 3, 2, 75, 2, 0}};
+const NetworkShape shapes[] = {{LayerKind::mamba, 3, 2, 33, 2, 20}, {LayerKind::mamba, 5, 1, 128, 2, 16},
+                               {LayerKind::gru, 3, 2, 130, 2, 0},   {LayerKind::lstm, 3, 2, 67, 2, 0},
+                               {LayerKind::mlp, 3, 2, 75, 2, 0},    {LayerKind::oscillator, 3, 2, 33, 2, 10}};
 
 class CudaGeneral : public CudaTraining {};
 
@@ -104,6 +106,96 @@ TEST_F(CudaGeneral, AddsToGradientsOnlyWhereAsked) {
     const Pass overwritten = run(in, false), added = run(in, true);
     for (std::size_t i = 0; i < added.d_parameters.size(); ++i)
       ASSERT_EQ(added.d_parameters[i], 1 + overwritten.d_parameters[i]) << to_string(shape.kind) << " " << i;
+  }
+}
+
+/// A pass over sequences with the states after every step, all in double; states (time, sequence, state).
+struct EveryState {
+  std::vector<double> y, states, d_parameters;
+};
+struct EveryStateInputs {
+  NetworkShape shape;
+  SequenceDims dims;
+  std::size_t states = dims.batch * shape.state_size();  // after a step
+  std::vector<double> parameters = normals<double>(parameter_count(shape), 1, 0.2),
+                      x = normals<double>(dims.batch * dims.time * shape.d_in, 2),
+                      d_y = normals<double>(dims.batch * dims.time * shape.d_out, 4),
+                      d_states = normals<double>(dims.time * states, 5, 0.5);
+
+  /// (sequence, time, numbers) at a time.
+  std::vector<double> at(const std::vector<double>& rows, std::size_t numbers, std::size_t t) const {
+    std::vector<double> column;
+    for (std::size_t b = 0; b < dims.batch; ++b)
+      for (std::size_t i = 0; i < numbers; ++i) column.push_back(rows[(b * dims.time + t) * numbers + i]);
+    return column;
+  }
+};
+
+EveryState in_one_pass(const EveryStateInputs& in) {
+  const Stream stream;
+  GeneralNetwork<double> network(in.shape, 1);
+  DeviceTape tape;
+  const auto parameters = on_device(in.parameters), x = on_device(in.x), d_y = on_device(in.d_y),
+             d_states = on_device(in.d_states);
+  const DeviceArray<double> y(in.d_y.size()), states(in.d_states.size()), d_parameters(in.parameters.size());
+  network.forward_every(parameters.data(), in.dims, x.data(), y.data(), states.data(), tape, stream);
+  network.backward_every(parameters.data(), in.dims, states.data(), d_y.data(), d_states.data(), tape,
+                         d_parameters.data(), false, stream);
+  stream.wait();
+  return {from_device(y, in.d_y.size()), from_device(states, in.d_states.size()),
+          from_device(d_parameters, in.parameters.size())};
+}
+
+EveryState step_by_step(const EveryStateInputs& in) {
+  const auto engine = make_reference_engine<double>(in.shape);
+  const SequenceDims one{in.dims.batch, 1};
+  EveryState result{std::vector<double>(in.d_y.size()), {}, std::vector<double>(in.parameters.size())};
+  std::vector<std::unique_ptr<Tape>> tapes;
+  std::vector<std::vector<double>> before{std::vector<double>(in.states)};
+  for (std::size_t t = 0; t < in.dims.time; ++t) {
+    const std::vector<double> x = in.at(in.x, in.shape.d_in, t);
+    std::vector<double> y(in.dims.batch * in.shape.d_out), after(in.states);
+    tapes.push_back(engine->make_tape(one));
+    engine->forward(in.parameters.data(), one, x.data(), y.data(), before.back().data(), after.data(),
+                    tapes.back().get());
+    for (std::size_t b = 0; b < in.dims.batch; ++b)
+      for (std::size_t i = 0; i < in.shape.d_out; ++i)
+        result.y[(b * in.dims.time + t) * in.shape.d_out + i] = y[b * in.shape.d_out + i];
+    result.states.insert(result.states.end(), after.begin(), after.end());
+    before.push_back(after);
+  }
+  std::vector<double> d_after(in.states), d_before(in.states);
+  for (std::size_t t = in.dims.time; t-- > 0;) {
+    const std::vector<double> x = in.at(in.x, in.shape.d_in, t), d_y = in.at(in.d_y, in.shape.d_out, t);
+    for (std::size_t i = 0; i < in.states; ++i) d_after[i] += in.d_states[t * in.states + i];
+    engine->backward(in.parameters.data(), one, x.data(), before[t].data(), d_y.data(), *tapes[t],
+                     {result.d_parameters.data(), nullptr, d_before.data(), d_after.data()});
+    std::swap(d_before, d_after);
+  }
+  return result;
+}
+
+TEST_F(CudaGeneral, LeavesTheStatesAfterEveryStepAndTakesTheirGradients) {
+  // Wide enough for more than a block of channels; more sequences than blocks; more states than lanes.
+  for (const auto& [shape, dims] :
+       {std::pair(NetworkShape{LayerKind::mamba, 3, 2, 33, 2, 20}, SequenceDims{5, 9}),
+        std::pair(NetworkShape{LayerKind::mamba, 3, 2, 70, 1, 5}, SequenceDims{3, 2}),
+        std::pair(NetworkShape{LayerKind::mamba, 3, 2, 4, 1, 3}, SequenceDims{1100, 4}),
+        std::pair(NetworkShape{LayerKind::mamba, 3, 2, 9, 1, 100}, SequenceDims{2, 3}),
+        std::pair(NetworkShape{LayerKind::gru, 3, 2, 33, 2, 0}, SequenceDims{5, 9}),
+        std::pair(NetworkShape{LayerKind::gru, 3, 2, 400, 1, 0}, SequenceDims{2, 4}),
+        std::pair(NetworkShape{LayerKind::lstm, 3, 2, 33, 2, 0}, SequenceDims{5, 9}),
+        std::pair(NetworkShape{LayerKind::lstm, 3, 2, 310, 1, 0}, SequenceDims{2, 4}),
+        std::pair(NetworkShape{LayerKind::mlp, 3, 2, 12, 2, 0}, SequenceDims{3, 4})}) {
+    const EveryStateInputs in{shape, dims};
+    const EveryState device = in_one_pass(in), reference = step_by_step(in);
+    const std::string name = std::string(to_string(shape.kind)) + " " + std::to_string(shape.d_model);
+    // Rounding of float64 in sums of some hundred numbers.
+    EXPECT_LT(largest_difference(device.y, reference.y), 1e-11) << name;
+    EXPECT_LT(largest_difference(device.states, reference.states), 1e-11) << name;
+    double largest = 1;
+    for (const double value : reference.d_parameters) largest = std::max(largest, std::abs(value));
+    EXPECT_LT(largest_difference(device.d_parameters, reference.d_parameters), 1e-11 * largest) << name;
   }
 }
 

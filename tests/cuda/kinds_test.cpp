@@ -21,7 +21,7 @@ void expect_refused(const std::string& message, Use use) {
 }
 
 TEST(Kinds, WithoutKernelsForStepsAreRefusedWithARemedy) {
-  for (const LayerKind kind : {LayerKind::mlp, LayerKind::lstm})
+  for (const LayerKind kind : {LayerKind::mlp, LayerKind::lstm, LayerKind::oscillator})
     expect_refused<UsageError>("a network of kind " + std::string(to_string(kind)) +
                                    " does not roll out on a CUDA device: use --device cpu",
                                [&] { packed_sizes(paper_network("burgers", kind)); });
@@ -29,10 +29,14 @@ TEST(Kinds, WithoutKernelsForStepsAreRefusedWithARemedy) {
 
 TEST(GeneralLayers, RefuseSizesBeyondTheirKernelsWithARemedy) {
   const auto refused = [](const NetworkShape& shape, const std::string& message) {
-    expect_refused<Error>(message, [&] { make_general_layer(shape); });
+    expect_refused<Error>(message, [&] { make_general_layer<float>(shape); });
   };
-  refused({LayerKind::mamba, 3, 2, 16, 1, 257},
-          "a Mamba network with d_state 257 does not fit a CUDA device (at most 256): use --device cpu");
+  refused(
+      {LayerKind::mamba, 3, 2, 16, 1, 257},
+      "a network of kind mamba with d_state 257 does not fit a CUDA device (at most 256): use --device cpu");
+  refused({LayerKind::oscillator, 3, 2, 16, 1, 129},
+          "a network of kind oscillator with d_state 129 does not fit a CUDA device (at most 128): use "
+          "--device cpu");
   refused({LayerKind::mamba, 3, 2, 2049, 1, 16},
           "a network with d_model 2049 does not fit a CUDA device (at most 2048): use --device cpu");
 }

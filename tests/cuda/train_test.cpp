@@ -120,6 +120,17 @@ TEST_F(CudaHistory, FollowsTheCpuWithSoap) {
       {2e-2, 0.1, 2e-2});
 }
 
+TEST_F(CudaHistory, FollowsTheCpuInFloat64) {
+  const std::string precise = "precision = 'float64'\n", lbfgs = "optimiser = 'lbfgs'\nmax_lr = 0.01\n";
+  const std::string variants[] = {
+      adamw, soap + "loss_weights = 'none'\n", lbfgs, adamw + "loss = 'rollout'\nrollout_steps = 3\n",
+      lbfgs + "loss = 'rollout'\nrollout_steps = 3\nrollout_form = 'autoregressive'\n"};
+  // Nine digits are written. Rounding of 1e-15 a step is amplified as that of float32 is (above), by some 1e4.
+  for (const std::string& variant : variants) expect_alike(precise + variant, {1e-8, 1e-8, 1e-8});
+  EXPECT_EQ(trained_bytes(precise + lbfgs, folder.file("once.safetensors"), on_cuda),
+            trained_bytes(precise + lbfgs, folder.file("again.safetensors"), on_cuda));
+}
+
 /// Losses and gradient norms of five steps on the CPU and on the device.
 void expect_same_descent(const std::string& text, const ScratchFolder& folder) {
   const Experiment experiment = Experiment::parse(text, "rollouts.toml");
@@ -165,6 +176,7 @@ TEST_F(CudaTrain, FollowsTheCpuWithNetworksOfTheGeneralPath) {
                                 "loss = 'rollout'\nrollout_steps = 4\nrollout_form = 'autoregressive'\n"};
   const std::string networks[] = {
       "kind = 'mamba'\nd_model = 33\nd_state = 20\nblocks = 2\n", "kind = 'gru'\nd_model = 70\nblocks = 2\n",
+      "kind = 'oscillator'\nd_model = 9\nd_state = 3\nblocks = 2\n",
       "kind = 'lstm'\nd_model = 9\nblocks = 2\n", "kind = 'mlp'\nd_model = 12\nblocks = 2\n"};
   for (const std::string& network : networks)
     for (const std::string& loss : losses)

@@ -59,9 +59,9 @@ Result run_cpu(const Problem& problem) {
   return run(*make_cpu_engine<T>(problem.shape, 2), problem, with_backward);
 }
 
-template <cuda::Kernels kernels, bool with_backward>
+template <cuda::Kernels kernels, bool with_backward, class T = float>
 Result run_cuda(const Problem& problem) {
-  return run(*make_cuda_engine(problem.shape, kernels), problem, with_backward);
+  return run(*make_cuda_engine<T>(problem.shape, kernels), problem, with_backward);
 }
 
 }  // namespace
@@ -78,6 +78,8 @@ const std::vector<EngineRow>& engine_table() {
       {"cpu_float", false, 2e-6, 1e-5, run_cpu<float, false>, run_cpu<float, true>},
       {"cuda", false, 2e-6, 1e-5, run_cuda<fastest, false>, run_cuda<fastest, true>, cuda_unavailable()},
       {"cuda_general", false, 2e-6, 1e-5, run_cuda<general, false>, run_cuda<general, true>,
+       cuda_unavailable()},
+      {"cuda_double", true, 1e-12, 1e-10, run_cuda<fastest, false, double>, run_cuda<fastest, true, double>,
        cuda_unavailable()},
   };
   return table;

@@ -202,25 +202,33 @@ const NetworkShape many_shapes[] = {{LayerKind::mamba, 3, 2, 22, 4, 12},
                                     gru(30),
                                     gru(16),
                                     {LayerKind::gru, 3, 2, 62, 3, 0},
-                                    gru(5)};
+                                    gru(5),
+                                    {LayerKind::oscillator, 3, 2, 22, 4, 6}};
 
 const NetworkShape very_long_shapes[] = {{LayerKind::mamba, 3, 2, 22, 2, 12},
                                          {LayerKind::mamba, 3, 2, 24, 2, 12},
                                          {LayerKind::mamba, 3, 2, 10, 2, 16},
                                          {LayerKind::mamba, 3, 2, 63, 2, 16},
+                                         {LayerKind::oscillator, 3, 2, 22, 2, 6},
+                                         {LayerKind::oscillator, 3, 2, 10, 2, 9},
                                          mamba(5),
                                          mamba(1)};
 
 NetworkShape wide(LayerKind kind, std::size_t d_model, std::size_t d_state = 0) {
   return {kind, 3, 2, d_model, 2, d_state};
 }
-const NetworkShape wide_shapes[] = {
-    wide(LayerKind::mamba, 33, 20), wide(LayerKind::mamba, 80, 16), wide(LayerKind::mamba, 12, 7),
-    wide(LayerKind::mamba, 13, 45), wide(LayerKind::mamba, 9, 100), wide(LayerKind::mamba, 6, 200),
-    wide(LayerKind::mamba, 130, 3), wide(LayerKind::gru, 65),       wide(LayerKind::gru, 128),
-    wide(LayerKind::gru, 130),      wide(LayerKind::gru, 200),      wide(LayerKind::gru, 300),
-    wide(LayerKind::lstm, 96),      wide(LayerKind::lstm, 130),     wide(LayerKind::lstm, 304),
-    wide(LayerKind::gru, 340),      wide(LayerKind::lstm, 310),     wide(LayerKind::mlp, 100)};
+const NetworkShape wide_shapes[] = {wide(LayerKind::mamba, 33, 20),      wide(LayerKind::mamba, 80, 16),
+                                    wide(LayerKind::mamba, 12, 7),       wide(LayerKind::mamba, 13, 45),
+                                    wide(LayerKind::mamba, 9, 100),      wide(LayerKind::mamba, 6, 200),
+                                    wide(LayerKind::mamba, 130, 3),      wide(LayerKind::gru, 65),
+                                    wide(LayerKind::gru, 128),           wide(LayerKind::gru, 130),
+                                    wide(LayerKind::gru, 200),           wide(LayerKind::gru, 300),
+                                    wide(LayerKind::lstm, 96),           wide(LayerKind::lstm, 130),
+                                    wide(LayerKind::lstm, 304),          wide(LayerKind::gru, 340),
+                                    wide(LayerKind::lstm, 310),          wide(LayerKind::mlp, 100),
+                                    wide(LayerKind::oscillator, 33, 10), wide(LayerKind::oscillator, 80, 8),
+                                    wide(LayerKind::oscillator, 12, 3),  wide(LayerKind::oscillator, 13, 23),
+                                    wide(LayerKind::oscillator, 9, 50),  wide(LayerKind::oscillator, 6, 100)};
 const NetworkShape wide_recurrences[] = {{LayerKind::gru, 3, 2, 200, 1, 0},
                                          {LayerKind::lstm, 3, 2, 130, 1, 0}};
 

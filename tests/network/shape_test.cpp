@@ -45,6 +45,7 @@ TEST(NetworkShape, CountsTheStateOfOneSample) {
   EXPECT_EQ((NetworkShape{LayerKind::gru, 6, 6, 28, 4, 0}).state_size(), 4u * 28);
   EXPECT_EQ((NetworkShape{LayerKind::mlp, 6, 6, 34, 4, 0}).state_size(), 0u);
   EXPECT_EQ((NetworkShape{LayerKind::lstm, 6, 6, 28, 3, 0}).state_size(), 3u * 2 * 28);
+  EXPECT_EQ((NetworkShape{LayerKind::oscillator, 6, 6, 22, 4, 6}).state_size(), 4u * (3 + 2 * 6) * 44);
 }
 
 TEST(NetworkShape, RefusesSizesThatCannotBeMeant) {

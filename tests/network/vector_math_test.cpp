@@ -13,16 +13,18 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <limits>
+#include <numbers>
 #include <vector>
 
 #include "network/dispatch_targets.hpp"
 
 namespace mac {
 
-/// What a table row applies; arguments are x, and for the decay also the rate a.
-enum class Function { exp, sigmoid, softplus, slope_of_softplus, tanh, decay };
+/// What a table row applies; arguments are x, and for the decay and the turn also the rate a.
+enum class Function { exp, sigmoid, softplus, slope_of_softplus, tanh, decay, turn_cosine, turn_sine };
 
 }  // namespace mac
 #endif
@@ -56,6 +58,13 @@ void apply(Function function, const T* x, const T* a, T* y, std::size_t count) {
       case Function::decay:
         value = decay<T>(v, load_first(a + i, n));
         break;
+      case Function::turn_cosine:
+      case Function::turn_sine: {
+        Vector<T> cosine, sine;
+        turn<T>(v, load_first(a + i, n), cosine, sine);
+        value = function == Function::turn_cosine ? cosine : sine;
+        break;
+      }
     }
     store_first(value, y + i, n);
   }
@@ -91,6 +100,8 @@ void apply(Function f, const double* x, const double* a, double* y, std::size_t 
   HWY_DYNAMIC_DISPATCH(apply_double)(f, x, a, y, n);
 }
 
+constexpr long double quarter_turn = std::numbers::pi_v<long double> / 2;
+
 long double exact(Function function, long double x, long double a) {
   switch (function) {
     case Function::exp:
@@ -105,6 +116,10 @@ long double exact(Function function, long double x, long double a) {
       return std::tanh(x);
     case Function::decay:
       return std::exp2(x * a);
+    case Function::turn_cosine:
+      return std::cos(x * a * quarter_turn);
+    case Function::turn_sine:
+      return std::sin(x * a * quarter_turn);
   }
   return 0;
 }
@@ -192,6 +207,37 @@ TEST(VectorMath, DecayIsAccurateAndUnbiasedNearOne) {
   });
 }
 
+// A number that turns all the time must keep its size: cos² + sin² is 1 to rounding, on the mean too, at every angle that a
+// step can have, and both are exact where the angle is none.
+template <class T>
+void check_turn() {
+  const T rounding = std::numeric_limits<T>::epsilon();
+  std::vector<T> delta, rate;
+  for (T r : {T(0.01), T(1), T(3.7), T(25)})
+    for (T step = T(40); step > T(1e-9); step *= T(0.997)) delta.push_back(step), rate.push_back(r);
+  std::vector<T> cosine(delta.size()), sine(delta.size());
+  apply(Function::turn_cosine, delta.data(), rate.data(), cosine.data(), delta.size());
+  apply(Function::turn_sine, delta.data(), rate.data(), sine.data(), delta.size());
+  long double drift = 0;
+  for (std::size_t i = 0; i < delta.size(); ++i) {
+    const long double of_cosine = cosine[i] - exact(Function::turn_cosine, delta[i], rate[i]),
+                      of_sine = sine[i] - exact(Function::turn_sine, delta[i], rate[i]),
+                      angle = quarter_turn * delta[i] * rate[i];
+    EXPECT_LE(std::max(std::abs(of_cosine), std::abs(of_sine)), rounding * (0.75L + angle / 2))
+        << delta[i] << " " << rate[i];
+    const long double c = cosine[i], s = sine[i];
+    drift += (c * c + s * s - 1) / rounding;
+  }
+  EXPECT_LT(std::abs(drift) / static_cast<long double>(delta.size()), 0.05);  // in ulp of 1
+}
+
+TEST(VectorMath, TurnIsAccurateAndKeepsLengths) {
+  for_each_dispatch_target([] {
+    check_turn<float>();
+    check_turn<double>();
+  });
+}
+
 template <class T>
 T at(Function function, T x, T a = T(-1)) {
   T y = 0;
@@ -219,6 +265,12 @@ void check_limits() {
   EXPECT_EQ(at(Function::decay, T(0)), 1);
   EXPECT_EQ(at(Function::decay, infinity), 0);
   EXPECT_EQ(at(Function::decay, T(1e30)), 0);
+  for (const int quarters : {0, 1, 2, 3, 4, 5}) {
+    EXPECT_EQ(at(Function::turn_cosine, static_cast<T>(quarters), T(1)),
+              (std::array{1, 0, -1, 0})[static_cast<std::size_t>(quarters) % 4]);
+    EXPECT_EQ(at(Function::turn_sine, static_cast<T>(quarters), T(1)),
+              (std::array{0, 1, 0, -1})[static_cast<std::size_t>(quarters) % 4]);
+  }
 }
 
 TEST(VectorMath, LimitsAndNanAreKept) {

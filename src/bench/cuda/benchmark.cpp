@@ -119,6 +119,29 @@ DeviceTiming time_training_on_device(const System& system, const NetworkShape& s
   return result;
 }
 
+DeviceTiming time_double_passes_on_device(const NetworkShape& shape, SequenceDims dims) {
+  using namespace cuda;
+  if (const std::string reason = cuda_unavailable(); !reason.empty()) throw Error(reason);
+  const std::size_t before = free_memory(), rows = dims.batch * dims.time;
+  BasicDeviceNetwork<double> network(shape, 1);
+  DeviceTape tape;
+  const auto parameters = on_device(initial_parameters(shape, 1)),
+             x = on_device(normals(rows * shape.d_in, 1)), d_y = on_device(normals(rows * shape.d_out, 1));
+  const DeviceArray<double> y(rows * shape.d_out), gradient(parameters.size());
+  const Stream stream;
+  DeviceTiming result;
+  result.timing = time(9, stream, [&] {
+    network.forward(parameters.data(), dims, x.data(), y.data(), nullptr, nullptr, &tape, stream);
+    network.backward(parameters.data(), dims, x.data(), nullptr, d_y.data(), tape,
+                     {.parameters = gradient.data()}, false, stream);
+  });
+  result.gigabytes = static_cast<double>(before - free_memory()) / (1 << 30);
+  result.kernels = network.kernels();
+  result.timing.gflops =
+      6e-9 * static_cast<double>(multiply_adds(shape) * rows) / result.timing.median_seconds;
+  return result;
+}
+
 DeviceTiming time_step_on_device(const System& system, const NetworkShape& shape, std::size_t batch) {
   using namespace cuda;
   if (const std::string reason = cuda_unavailable(); !reason.empty()) throw Error(reason);

@@ -17,7 +17,6 @@
 HWY_BEFORE_NAMESPACE();
 namespace mac {
 namespace HWY_NAMESPACE {
-namespace {
 
 using cpu::kStepTile;
 using cpu::PackedLinear;
@@ -48,6 +47,7 @@ HWY_INLINE void linear_tile(T* out, std::size_t out_stride, const T* in, std::si
   }
 }
 
+/// Not in an unnamed namespace: the kinds' files share one copy, which keeps the runtime library small.
 template <class T, std::size_t S>
 HWY_NOINLINE void linear(T* out, std::size_t out_stride, const T* in, std::size_t in_stride,
                          const PackedLinear<T>& w) {
@@ -79,7 +79,6 @@ HWY_INLINE void silu_in_place(T* x, std::size_t padded) {
   }
 }
 
-}  // namespace
 }  // namespace HWY_NAMESPACE
 }  // namespace mac
 HWY_AFTER_NAMESPACE();

@@ -17,7 +17,7 @@ class DeviceTape final : public Tape {
   DeviceArray<float> activations;     // see BlocksProblem::tape
   DeviceArray<float> checkpoints;     // Mamba only
   DeviceArray<float> segment_states;  // see SegmentStates, of a pass in segments
-  DeviceArray<float> general;         // all that a pass of the general path leaves
+  DeviceArray<char> general;          // all that a pass of the general path leaves, in its scalar
 };
 
 inline int quads_of(SequenceDims dims) { return static_cast<int>((dims.time + 3) / 4); }

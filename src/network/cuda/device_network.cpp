@@ -23,13 +23,18 @@ Kernels asked(Kernels kernels) {
   throw UsageError("the environment's MAC_CUDA_KERNELS is '{}': expected fused or general", name);
 }
 
+template <class T>
 struct Choice {
   const char* kernels;
-  std::unique_ptr<NetworkPath> path;
+  std::unique_ptr<NetworkPath<T>> path;
 };
 
-Choice choose_path(const NetworkShape& shape, std::size_t models, Kernels kernels) {
-  if (shape.members > 1) refuse_ensemble();
+template <class T>
+Choice<T> general_path(const NetworkShape& shape, std::size_t models) {
+  return {"general", std::make_unique<GeneralNetwork<T>>(shape, models)};
+}
+
+Choice<float> choose_float_path(const NetworkShape& shape, std::size_t models, Kernels kernels) {
   if (kernels != Kernels::general)
     if (auto blocks = make_device_blocks(shape, models)) {
       const bool tuned = blocks->forward_plan().tuned && blocks->backward_plan().tuned;
@@ -41,24 +46,48 @@ Choice choose_path(const NetworkShape& shape, std::size_t models, Kernels kernel
   if (kernels == Kernels::fused)
     throw Error("the fused CUDA kernels have no room for a {} network with d_model {} and d_state {}",
                 to_string(shape.kind), shape.d_model, shape.d_state);
-  return {"general", std::make_unique<GeneralNetwork>(shape, models)};
+  return general_path<float>(shape, models);
+}
+
+template <class T>
+Choice<T> choose_path(const NetworkShape& shape, std::size_t models, Kernels kernels) {
+  if (shape.members > 1) refuse_ensemble();
+  if constexpr (std::is_same_v<T, float>) return choose_float_path(shape, models, kernels);
+  if (kernels == Kernels::fused) throw Error("the fused CUDA kernels compute in float32 alone");
+  return general_path<T>(shape, models);
 }
 
 }  // namespace
 
-DeviceNetwork::DeviceNetwork(const NetworkShape& shape, std::size_t models, Kernels kernels)
+template <class T>
+BasicDeviceNetwork<T>::BasicDeviceNetwork(const NetworkShape& shape, std::size_t models, Kernels kernels)
     : shape_(shape), models_(models), parameter_count_(mac::parameter_count(shape)) {
-  auto [name, path] = choose_path(shape, models, asked(kernels));
+  auto [name, path] = choose_path<T>(shape, models, asked(kernels));
   kernels_ = name, path_ = std::move(path);
 }
 
-void DeviceNetwork::backward(const float* parameters, SequenceDims dims, const float* x,
-                             const float* initial_state, const float* d_y, DeviceTape& tape,
-                             const Gradients<float>& gradients, bool add, cudaStream_t stream) {
+template <class T>
+bool BasicDeviceNetwork<T>::is_general() const {
+  return std::string_view(kernels_) == "general";
+}
+
+Kernels kernels_for_single_steps(std::size_t sequences) {
+  constexpr std::size_t many = 2000;  // whose work hides the launches of the general path, some forty a block
+  const bool free = asked(Kernels::fastest) == Kernels::fastest;
+  return free && sequences >= many && has_cublas() ? Kernels::general : Kernels::fastest;
+}
+
+template <class T>
+void BasicDeviceNetwork<T>::backward(const T* parameters, SequenceDims dims, const T* x,
+                                     const T* initial_state, const T* d_y, DeviceTape& tape,
+                                     const Gradients<T>& gradients, bool add, cudaStream_t stream) {
   if (tape.dims.batch != dims.batch || tape.dims.time != dims.time)
     throw Error("the tape holds a forward pass of {} × {} steps, the backward pass asks for {} × {}",
                 tape.dims.batch, tape.dims.time, dims.batch, dims.time);
   path_->backward(parameters, dims, x, initial_state, d_y, tape, gradients, add, stream);
 }
+
+template class BasicDeviceNetwork<float>;
+template class BasicDeviceNetwork<double>;
 
 }  // namespace mac::cuda

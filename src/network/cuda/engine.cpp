@@ -12,23 +12,25 @@ namespace cuda {
 namespace {
 
 /// Keeps what the forward pass read, which its backward pass reads again.
+template <class T>
 struct EngineTape final : Tape {
   DeviceTape device;
-  DeviceArray<float> parameters, x, initial_state;
+  DeviceArray<T> parameters, x, initial_state;
 };
 
-class Engine final : public SequenceEngine<float> {
+template <class T>
+class Engine final : public SequenceEngine<T> {
  public:
   Engine(const NetworkShape& shape, Kernels kernels) : network_(shape, 1, kernels) {}
 
   const NetworkShape& shape() const override { return network_.shape(); }
 
-  std::unique_ptr<Tape> make_tape(SequenceDims) override { return std::make_unique<EngineTape>(); }
+  std::unique_ptr<Tape> make_tape(SequenceDims) override { return std::make_unique<EngineTape<T>>(); }
 
-  void forward(const float* parameters, SequenceDims dims, const float* x, float* y,
-               const float* initial_state, float* final_state, Tape* tape) override {
+  void forward(const T* parameters, SequenceDims dims, const T* x, T* y, const T* initial_state,
+               T* final_state, Tape* tape) override {
     const Sizes size = sizes(dims);
-    EngineTape& on_device = tape ? dynamic_cast<EngineTape&>(*tape) : unrecorded_;
+    EngineTape<T>& on_device = tape ? dynamic_cast<EngineTape<T>&>(*tape) : unrecorded_;
     on_device.parameters.upload(parameters, size.parameters, stream_);
     on_device.x.upload(x, size.x, stream_);
     if (initial_state) on_device.initial_state.upload(initial_state, size.state, stream_);
@@ -42,10 +44,10 @@ class Engine final : public SequenceEngine<float> {
     stream_.wait();
   }
 
-  void backward(const float*, SequenceDims dims, const float*, const float* initial_state, const float* d_y,
-                Tape& tape, const Gradients<float>& gradients) override {
+  void backward(const T*, SequenceDims dims, const T*, const T* initial_state, const T* d_y, Tape& tape,
+                const Gradients<T>& gradients) override {
     const Sizes size = sizes(dims);
-    auto& on_device = dynamic_cast<EngineTape&>(tape);
+    auto& on_device = dynamic_cast<EngineTape<T>&>(tape);
     y_.upload(d_y, size.y, stream_);
     d_parameters_.reserve(size.parameters);
     d_x_.reserve(size.x);
@@ -57,7 +59,7 @@ class Engine final : public SequenceEngine<float> {
                        gradients.initial_state ? state_.data() : nullptr,
                        gradients.final_state ? d_final_.data() : nullptr},
                       false, stream_);
-    std::vector<float> d_parameters(size.parameters);
+    std::vector<T> d_parameters(size.parameters);
     d_parameters_.download(d_parameters.data(), size.parameters, stream_);
     if (gradients.x) d_x_.download(gradients.x, size.x, stream_);
     if (gradients.initial_state) state_.download(gradients.initial_state, size.state, stream_);
@@ -76,18 +78,22 @@ class Engine final : public SequenceEngine<float> {
   }
 
   Stream stream_;
-  DeviceNetwork network_;
-  EngineTape unrecorded_;  // of forward passes without a tape
-  DeviceArray<float> y_, state_, d_parameters_, d_x_, d_final_;
+  BasicDeviceNetwork<T> network_;
+  EngineTape<T> unrecorded_;  // of forward passes without a tape
+  DeviceArray<T> y_, state_, d_parameters_, d_x_, d_final_;
 };
 
 }  // namespace
 
 }  // namespace cuda
 
-std::unique_ptr<SequenceEngine<float>> make_cuda_engine(const NetworkShape& shape, cuda::Kernels kernels) {
+template <class T>
+std::unique_ptr<SequenceEngine<T>> make_cuda_engine(const NetworkShape& shape, cuda::Kernels kernels) {
   if (const std::string reason = cuda_unavailable(); !reason.empty()) throw Error(reason);
-  return std::make_unique<cuda::Engine>(shape, kernels);
+  return std::make_unique<cuda::Engine<T>>(shape, kernels);
 }
+
+template std::unique_ptr<SequenceEngine<float>> make_cuda_engine(const NetworkShape&, cuda::Kernels);
+template std::unique_ptr<SequenceEngine<double>> make_cuda_engine(const NetworkShape&, cuda::Kernels);
 
 }  // namespace mac

@@ -9,7 +9,7 @@
 
 namespace mac::cuda {
 
-class FusedNetwork final : public NetworkPath {
+class FusedNetwork final : public NetworkPath<float> {
  public:
   FusedNetwork(const NetworkShape& shape, std::size_t models, std::unique_ptr<DeviceBlocks> blocks);
 

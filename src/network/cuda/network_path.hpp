@@ -9,17 +9,17 @@
 namespace mac::cuda {
 
 /// The members are those of DeviceNetwork.
+template <class T>
 class NetworkPath {
  public:
   virtual ~NetworkPath() = default;
 
   virtual std::size_t tape_bytes(SequenceDims dims) const = 0;
-  virtual void forward(const float* parameters, SequenceDims dims, const float* x, float* y,
-                       const float* initial_state, float* final_state, DeviceTape* tape,
-                       cudaStream_t stream) = 0;
-  virtual void backward(const float* parameters, SequenceDims dims, const float* x,
-                        const float* initial_state, const float* d_y, DeviceTape& tape,
-                        const Gradients<float>& gradients, bool add, cudaStream_t stream) = 0;
+  virtual void forward(const T* parameters, SequenceDims dims, const T* x, T* y, const T* initial_state,
+                       T* final_state, DeviceTape* tape, cudaStream_t stream) = 0;
+  virtual void backward(const T* parameters, SequenceDims dims, const T* x, const T* initial_state,
+                        const T* d_y, DeviceTape& tape, const Gradients<T>& gradients, bool add,
+                        cudaStream_t stream) = 0;
 };
 
 }  // namespace mac::cuda

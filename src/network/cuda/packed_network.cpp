@@ -4,7 +4,7 @@
 #include "network/cuda/packing.hpp"
 #include "network/kinds/gru/cuda/packed_layer.hpp"
 #include "network/kinds/mamba/cuda/packed_layer.hpp"
-#include "network/kinds/mamba/decay_rate.hpp"
+#include "network/selective/decay_rate.hpp"
 
 namespace mac::cuda {
 
@@ -18,6 +18,7 @@ void pack_layer(const NetworkShape& shape, const float* layer, Packer& packer) {
       return gru::PackedLayer::pack(shape, layer, packer);
     case LayerKind::mlp:
     case LayerKind::lstm:
+    case LayerKind::oscillator:
       refuse_steps(shape.kind);
   }
 }
@@ -58,7 +59,7 @@ std::vector<float> pack_parameters(const NetworkShape& shape, const std::vector<
   for (std::size_t m = 0; m < shape.members; ++m)
     for (const int place : places) {
       const float value = parameters[m * of_member + static_cast<std::size_t>(place >= 0 ? place : ~place)];
-      packed.push_back(place >= 0 ? value : mamba::decay_rate(value));
+      packed.push_back(place >= 0 ? value : selective::decay_rate(value));
     }
   return packed;
 }

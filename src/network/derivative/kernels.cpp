@@ -51,8 +51,19 @@ void decay_array(double* out, const double* delta, const double* rate, std::size
   }
 }
 
+void turn_array(double* cosine, double* sine, const double* delta, const double* rate, std::size_t count) {
+  for (std::size_t c = 0; c < count; c += kLanes<double>) {
+    const std::size_t part = std::min(kLanes<double>, count - c);
+    Vector<double> along, across;
+    turn<double>(load_first(delta + c, part), load_first(rate + c, part), along, across);
+    store_first(along, cosine + c, part);
+    store_first(across, sine + c, part);
+  }
+}
+
 derivative::Kernels derivative_kernels() {
-  return {kLanes<double>, &linear_samples, &sigmoid_array, &tanh_array, &softplus_array, &decay_array};
+  return {kLanes<double>, &linear_samples, &sigmoid_array, &tanh_array,
+          &softplus_array, &decay_array,   &turn_array};
 }
 
 }  // namespace

@@ -17,6 +17,8 @@ struct Kernels {
   void (*softplus)(double* out, const double* in, std::size_t count);
   /// out = 2^(delta rate), delta >= 0 >= rate
   void (*decay)(double* out, const double* delta, const double* rate, std::size_t count);
+  /// of delta rate quarter turns, delta >= 0 and rate >= 0
+  void (*turn)(double* cosine, double* sine, const double* delta, const double* rate, std::size_t count);
 };
 
 /// Those for this machine.

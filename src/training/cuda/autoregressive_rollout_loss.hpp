@@ -1,7 +1,11 @@
 // The rollout loss in autoregressive form: step s of chain t follows X_0..X_t, z(t,1), ..., z(t,s) with a memory of its
-// own. Step 0 reads the data, one state of all windows after the other; who takes the steps after it, derives.
+// own. Step 0 reads the data: all windows in one pass where the network's kernels leave the memory after every state,
+// else one state of all windows after the other. Who takes the steps after it, derives.
 #pragma once
 
+#include <optional>
+
+#include "network/cuda/general/general_network.hpp"
 #include "training/cuda/rollout_loss.hpp"
 
 namespace mac::cuda {
@@ -9,7 +13,8 @@ namespace mac::cuda {
 class AutoregressiveRolloutLoss : public DeviceRolloutLoss {
  protected:
   AutoregressiveRolloutLoss(const StagePlan& stage, const LossContext& context, SampleShape sample,
-                            const NetworkShape& shape, std::size_t models, std::size_t bytes_of_window);
+                            const NetworkShape& shape, std::size_t models, std::size_t bytes_of_window,
+                            Kernels kernels = Kernels::fastest);
 
   /// Steps 1..steps-1 of all chains, from z(1), y(0) and memory_; errors are added to errors_.
   virtual void later_steps(const float* parameters, cudaStream_t stream) = 0;
@@ -29,12 +34,21 @@ class AutoregressiveRolloutLoss : public DeviceRolloutLoss {
  private:
   void forward(const float* parameters, cudaStream_t stream) final;
   void backward(const float* parameters, float* gradient, bool add, cudaStream_t stream) final;
+  void read(const float* parameters, cudaStream_t stream);
+  void read_back(const float* parameters, float* gradient, bool add, cudaStream_t stream);
+  void read_at_once(const float* parameters, cudaStream_t stream);
+  void read_back_at_once(const float* parameters, float* gradient, bool add, cudaStream_t stream);
   const float* before(std::size_t model, std::size_t t) const;
 
-  DeviceNetwork one_;  // model at a time, where states of several chains of a window are read
   std::size_t starts_, at_once_;
-  DeviceArray<float> d_before_;    // (window, state)
-  std::vector<DeviceTape> tapes_;  // (model, start)
+  // Where all states are read in one pass: arrays (model, window, start, ·).
+  std::optional<GeneralNetwork<float>> reader_;
+  DeviceTape reading_;
+  DeviceArray<float> x_of_windows_, y_of_windows_;
+  // Where they are read one after the other.
+  std::optional<DeviceNetwork> one_;  // model at a time, where states of several chains of a window are read
+  DeviceArray<float> d_before_;       // (window, state)
+  std::vector<DeviceTape> tapes_;     // (model, start)
 };
 
 /// What a window takes in reading, in bytes.

@@ -2,7 +2,7 @@
 
 #include "coupling/cuda/device_equations.hpp"
 #include "coupling/cuda/written_kernel.hpp"
-#include "network/kinds/mamba/decay_rate.hpp"
+#include "network/selective/decay_rate.hpp"
 #include "training/cuda/chain_kernels.cuh"
 
 namespace mac::cuda {
@@ -18,7 +18,7 @@ __global__ void pack_kernel(const float* parameters, std::size_t parameter_count
   const float* const of_model = parameters + blockIdx.y * parameter_count;
   const int place = places[i];
   packed[static_cast<std::size_t>(blockIdx.y) * count + i] =
-      place >= 0 ? of_model[place] : mamba::decay_rate(of_model[~place]);
+      place >= 0 ? of_model[place] : selective::decay_rate(of_model[~place]);
 }
 
 struct ChainVariant {

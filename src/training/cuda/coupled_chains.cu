@@ -76,6 +76,17 @@ __global__ void __launch_bounds__(threads)
   d_y[i] = static_cast<float>(sum * p.output.scale[j]);
 }
 
+/// A thread for each number of `to`.
+__global__ void __launch_bounds__(threads)
+    swap_kernel(const float* from, float* to, std::size_t rows, std::size_t columns, std::size_t width,
+                std::size_t count) {
+  const std::size_t i = static_cast<std::size_t>(blockIdx.x) * threads + threadIdx.x;
+  if (i >= count) return;
+  const std::size_t k = i % width, row = i / width % rows, column = i / width / rows % columns,
+                    model = i / width / rows / columns;
+  to[i] = from[((model * rows + row) * columns + column) * width + k];
+}
+
 __global__ void __launch_bounds__(threads) add_kernel(const float* from, float* to, std::size_t count) {
   const std::size_t i = static_cast<std::size_t>(blockIdx.x) * threads + threadIdx.x;
   if (i < count) to[i] += from[i];
@@ -166,6 +177,12 @@ void launch_output_gradient(const RolloutProblem& problem, int s, const double* 
   const std::size_t count = static_cast<std::size_t>(problem.chains()) * problem.c;
   output_gradient_kernel<<<blocks_for(count), threads, 0, stream>>>(problem, s, d_own, later, d_previous,
                                                                     d_y);
+}
+
+void launch_swap(const float* from, float* to, std::size_t models, std::size_t rows, std::size_t columns,
+                 std::size_t width, cudaStream_t stream) {
+  const std::size_t count = models * rows * columns * width;
+  swap_kernel<<<blocks_for(count), threads, 0, stream>>>(from, to, rows, columns, width, count);
 }
 
 void launch_add(const float* from, float* to, std::size_t count, cudaStream_t stream) {

@@ -50,6 +50,10 @@ void launch_coupled_adjoint(const ReducedEquations& equations, const RolloutProb
 void launch_output_gradient(const RolloutProblem& problem, int s, const double* d_own, const double* later,
                             const double* d_previous, float* d_y, cudaStream_t stream);
 
+/// (model, row, column, width) in `from` becomes (model, column, row, width) in `to`.
+void launch_swap(const float* from, float* to, std::size_t models, std::size_t rows, std::size_t columns,
+                 std::size_t width, cudaStream_t stream);
+
 /// to += from.
 void launch_add(const float* from, float* to, std::size_t count, cudaStream_t stream);
 

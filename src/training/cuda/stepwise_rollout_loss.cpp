@@ -1,15 +1,19 @@
 // The later steps of an autoregressive rollout loss one after the other: the engine's kernels take all chains a step on,
-// then the coupled step does.
+// then the coupled step does. Of many chains these are the kernels of the general path.
 #include "training/cuda/autoregressive_rollout_loss.hpp"
 
 namespace mac::cuda {
 
 namespace {
 
+Kernels kernels_for(const StagePlan& stage, SampleShape sample) {
+  return kernels_for_single_steps(stage.batch * (sample.states - stage.rollout_steps));
+}
+
 std::size_t bytes_of_window(const StagePlan& stage, SampleShape sample, const NetworkShape& shape) {
   const std::size_t steps = stage.rollout_steps, starts = sample.states - steps;
-  return steps *
-         (DeviceNetwork(shape, 1).tape_bytes({starts, 1}) + starts * shape.state_size() * sizeof(float));
+  return steps * (DeviceNetwork(shape, 1, kernels_for(stage, sample)).tape_bytes({starts, 1}) +
+                  starts * shape.state_size() * sizeof(float));
 }
 
 class StepwiseRolloutLoss final : public AutoregressiveRolloutLoss {
@@ -17,7 +21,7 @@ class StepwiseRolloutLoss final : public AutoregressiveRolloutLoss {
   StepwiseRolloutLoss(const StagePlan& stage, const LossContext& context, SampleShape sample,
                       const NetworkShape& shape, std::size_t models)
       : AutoregressiveRolloutLoss(stage, context, sample, shape, models,
-                                  bytes_of_window(stage, sample, shape)),
+                                  bytes_of_window(stage, sample, shape), kernels_for(stage, sample)),
         all_{chains_of_model(), 1},
         tapes_(steps_),
         memories_(steps_),

@@ -17,11 +17,11 @@ namespace {
 
 // As cublas_v2.h has them, which a machine that builds need not have.
 enum Operation { as_it_is = 0, transposed = 1 };
-enum ComputeType { compute_float32 = 68, compute_tf32 = 77 };
+enum ComputeType { compute_float32 = 68, compute_float64 = 70, compute_tf32 = 77 };
 constexpr int default_algorithm = -1, success = 0;
 #if __has_include(<cublas_v2.h>)
 static_assert(CUBLAS_OP_N == int{as_it_is} && CUBLAS_OP_T == int{transposed});
-static_assert(CUBLAS_COMPUTE_32F == int{compute_float32} &&
+static_assert(CUBLAS_COMPUTE_32F == int{compute_float32} && CUBLAS_COMPUTE_64F == int{compute_float64} &&
               CUBLAS_COMPUTE_32F_FAST_TF32 == int{compute_tf32});
 static_assert(CUBLAS_GEMM_DEFAULT == default_algorithm && CUBLAS_STATUS_SUCCESS == success);
 #endif
@@ -69,6 +69,15 @@ void check_cublas(int status, const char* what) {
 
 ProductPrecision chosen_precision = ProductPrecision::float32;
 
+template <class T>
+ComputeType compute_type() {
+  if constexpr (std::is_same_v<T, double>) return compute_float64;
+  return chosen_precision == ProductPrecision::tf32 ? compute_tf32 : compute_float32;
+}
+
+template <class T>
+constexpr cudaDataType data_type = std::is_same_v<T, double> ? CUDA_R_64F : CUDA_R_32F;
+
 }  // namespace
 
 void set_product_precision(ProductPrecision precision) { chosen_precision = precision; }
@@ -93,23 +102,26 @@ bool has_cublas() {
 
 /// c (+)= a b as row-major matrices, for `count` of them, which are `next` numbers apart. Those with the flag are stored
 /// transposed.
-struct Products::Call {
-  ConstMatrix a;
+template <class T>
+struct Products<T>::Call {
+  ConstMatrix<T> a;
   bool a_transposed;
-  ConstMatrix b;
+  ConstMatrix<T> b;
   bool b_transposed;
-  Matrix c;
+  Matrix<T> c;
   int depth;
   std::size_t a_next = 0, b_next = 0, c_next = 0;
   std::size_t count = 1;
   bool add = false;
 };
 
-Products::~Products() {
+template <class T>
+Products<T>::~Products() {
   if (handle_) library().destroy(handle_);
 }
 
-void Products::use(cudaStream_t stream) {
+template <class T>
+void Products<T>::use(cudaStream_t stream) {
   stream_ = stream;
   if (!handle_) {
     check_cublas(library().create(&handle_), "starting");
@@ -120,28 +132,31 @@ void Products::use(cudaStream_t stream) {
 }
 
 /// cuBLAS takes matrices column by column: our rows are its columns, and c = a b is its cᵀ = bᵀ aᵀ.
-void Products::run(const Call& call) {
-  const float one = 1, zero = 0;
+template <class T>
+void Products<T>::run(const Call& call) {
+  const T one = 1, zero = 0;
+  constexpr cudaDataType type = data_type<T>;
   const auto size = [](std::size_t value) { return static_cast<int>(value); };
   const auto next = [](std::size_t value) { return static_cast<long long>(value); };
   const auto op = [](bool flag) { return flag ? transposed : as_it_is; };
   const int status = library().gemm(
       handle_, op(call.b_transposed), op(call.a_transposed), call.c.columns, size(call.c.rows), call.depth,
-      &one, call.b.data, CUDA_R_32F, size(call.b.stride), next(call.b_next), call.a.data, CUDA_R_32F,
-      size(call.a.stride), next(call.a_next), call.add ? &one : &zero, call.c.data, CUDA_R_32F,
-      size(call.c.stride), next(call.c_next), size(call.count),
-      chosen_precision == ProductPrecision::tf32 ? compute_tf32 : compute_float32, default_algorithm);
+      &one, call.b.data, type, size(call.b.stride), next(call.b_next), call.a.data, type, size(call.a.stride),
+      next(call.a_next), call.add ? &one : &zero, call.c.data, type, size(call.c.stride), next(call.c_next),
+      size(call.count), compute_type<T>(), default_algorithm);
   if (status != success)
     throw Error("cuBLAS failed: status {} from {} × {} × {}, transposed {} {}, strides {} {} {}, {} at once",
                 status, call.c.rows, call.c.columns, call.depth, call.a_transposed, call.b_transposed,
                 call.a.stride, call.b.stride, call.c.stride, call.count);
 }
 
-void Products::forward(Matrix y, ConstMatrix x, ConstMatrix w, bool add) {
+template <class T>
+void Products<T>::forward(Matrix<T> y, ConstMatrix<T> x, ConstMatrix<T> w, bool add) {
   run({.a = x, .a_transposed = false, .b = w, .b_transposed = true, .c = y, .depth = x.columns, .add = add});
 }
 
-void Products::to_inputs(Matrix d_x, ConstMatrix d_y, ConstMatrix w, bool add) {
+template <class T>
+void Products<T>::to_inputs(Matrix<T> d_x, ConstMatrix<T> d_y, ConstMatrix<T> w, bool add) {
   run({.a = d_y,
        .a_transposed = false,
        .b = w,
@@ -151,7 +166,8 @@ void Products::to_inputs(Matrix d_x, ConstMatrix d_y, ConstMatrix w, bool add) {
        .add = add});
 }
 
-void Products::to_weights(float* d_w, ConstMatrix d_y, ConstMatrix x) {
+template <class T>
+void Products<T>::to_weights(T* d_w, ConstMatrix<T> d_y, ConstMatrix<T> x) {
   // Few tiles of the result have to share out very many rows: enough parts that tiles of 64 × 64 keep every
   // multiprocessor busy, and not so many that a part has less than 256 rows.
   constexpr std::size_t tile = 64, busy = 512, fewest_rows = 256;
@@ -163,8 +179,8 @@ void Products::to_weights(float* d_w, ConstMatrix d_y, ConstMatrix x) {
   const std::size_t of_part = rows / parts, rest = rows - parts * of_part, size = aligned(m * n);
   partials_.reserve((parts + 1) * size);
   const auto sum = [&](std::size_t first_row, std::size_t count_rows, std::size_t to, std::size_t count) {
-    const auto from = [&](const ConstMatrix& all) {
-      return ConstMatrix(all.data + first_row * all.stride, count_rows, all.columns, all.stride);
+    const auto from = [&](const ConstMatrix<T>& all) {
+      return ConstMatrix<T>(all.data + first_row * all.stride, count_rows, all.columns, all.stride);
     };
     run({.a = from(d_y),
          .a_transposed = true,
@@ -179,7 +195,10 @@ void Products::to_weights(float* d_w, ConstMatrix d_y, ConstMatrix x) {
   };
   sum(0, of_part, 0, parts);
   if (rest > 0) sum(parts * of_part, rest, parts, 1);
-  sum_parts(d_w, partials_.data(), parts + (rest > 0), size, m * n, stream_);
+  sum_parts<T>(d_w, partials_.data(), parts + (rest > 0), size, m * n, stream_);
 }
+
+template class Products<float>;
+template class Products<double>;
 
 }  // namespace mac::cuda

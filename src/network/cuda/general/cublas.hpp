@@ -32,12 +32,15 @@ struct MatrixView {
   /// `count` columns from `first` on.
   MatrixView part(int first, int count) const { return {data + first, rows, count, stride}; }
 };
-using Matrix = MatrixView<float>;
-using ConstMatrix = MatrixView<const float>;
+template <class T>
+using Matrix = MatrixView<T>;
+template <class T>
+using ConstMatrix = MatrixView<const T>;
 
 /// The three products of a linear layer y = x Wᵀ, W (outputs, inputs). One object serves one stream at a time. The same
 /// call gives the same bytes: cuBLAS has a workspace of its own, no atomic sums, and arrays begin at multiples of 128
-/// bytes, on which its choice of kernels may depend.
+/// bytes, on which its choice of kernels may depend. In float64 where T is double.
+template <class T>
 class Products {
  public:
   Products() = default;
@@ -48,11 +51,11 @@ class Products {
   void use(cudaStream_t stream);
 
   /// y (+)= x Wᵀ
-  void forward(Matrix y, ConstMatrix x, ConstMatrix w, bool add = false);
+  void forward(Matrix<T> y, ConstMatrix<T> x, ConstMatrix<T> w, bool add = false);
   /// d_x (+)= d_y W
-  void to_inputs(Matrix d_x, ConstMatrix d_y, ConstMatrix w, bool add = false);
+  void to_inputs(Matrix<T> d_x, ConstMatrix<T> d_y, ConstMatrix<T> w, bool add = false);
   /// d_w (outputs, inputs) = d_yᵀ x, its rows one after the other; summed over parts of the rows, and these in order
-  void to_weights(float* d_w, ConstMatrix d_y, ConstMatrix x);
+  void to_weights(T* d_w, ConstMatrix<T> d_y, ConstMatrix<T> x);
 
  private:
   struct Call;
@@ -61,7 +64,7 @@ class Products {
   void* handle_ = nullptr;
   cudaStream_t stream_ = nullptr;
   DeviceArray<char> workspace_;
-  DeviceArray<float> partials_;
+  DeviceArray<T> partials_;
 };
 
 /// Opens the first of these libraries that is there; throws Error if none is.
@@ -70,7 +73,7 @@ void* open_cublas(const std::vector<std::string>& names);
 /// Whether this machine has cuBLAS.
 bool has_cublas();
 
-/// The distance between arrays of device memory in numbers: 128 bytes.
+/// The distance between arrays of device memory in numbers: a multiple of 128 bytes.
 inline std::size_t aligned(std::size_t count) { return (count + 31) / 32 * 32; }
 
 }  // namespace mac::cuda

@@ -24,35 +24,39 @@ class BlockTensors {
 };
 
 /// Hands out parts of an array, each at a multiple of 128 bytes. Asked with null, only counts.
+template <class T>
 class Parts {
  public:
-  explicit Parts(float* first) : first_(first) {}
-  float* take(std::size_t count) {
-    float* const part = first_ ? first_ + taken_ : nullptr;
+  explicit Parts(T* first) : first_(first) {}
+  T* take(std::size_t count) {
+    T* const part = first_ ? first_ + taken_ : nullptr;
     taken_ += aligned(count);
     return part;
   }
   std::size_t taken() const { return taken_; }
 
  private:
-  float* first_;
+  T* first_;
   std::size_t taken_ = 0;
 };
 
 /// What every pass is told.
+template <class T>
 struct LayerPass {
   SequenceDims dims;
-  BlockTensors<const float> weights;
-  BlockStates<const float> initial;
-  float* tape;     // tape_size(dims) numbers
-  float* scratch;  // scratch_size(dims) numbers, of all layers in turn
-  float* sums;     // sum_scratch(4 · d_model) numbers, for sums over rows
-  Products& products;
+  BlockTensors<const T> weights;
+  BlockStates<const T> initial;
+  BlockStates<const T> after;  // the way back: states after every step, if the forward pass left them
+  T* tape;                     // tape_size(dims) numbers
+  T* scratch;                  // scratch_size(dims) numbers, of all layers in turn
+  T* sums;                     // sum_scratch(4 · d_model) numbers, for sums over rows
+  Products<T>& products;
   cudaStream_t stream;
 
   std::size_t rows() const { return dims.batch * dims.time; }
 };
 
+template <class T>
 class GeneralLayer {
  public:
   virtual ~GeneralLayer() = default;
@@ -61,24 +65,25 @@ class GeneralLayer {
   virtual std::size_t scratch_size(SequenceDims dims) const = 0;
 
   /// out, u (rows, d_model); out is overwritten
-  virtual void forward(const LayerPass& pass, float* out, const float* u, BlockStates<float> final_state) = 0;
-  /// d_u, d_weights and d_initial are overwritten.
-  virtual void backward(const LayerPass& pass, float* d_u, BlockTensors<float> d_weights,
-                        BlockStates<float> d_initial, const float* d_out, const float* u,
-                        BlockStates<const float> d_final) = 0;
+  virtual void forward(const LayerPass<T>& pass, T* out, const T* u, BlockStates<T> final_state) = 0;
+  /// d_u, d_weights and d_initial are overwritten. d_final is of every step where the forward pass left all states.
+  virtual void backward(const LayerPass<T>& pass, T* d_u, BlockTensors<T> d_weights, BlockStates<T> d_initial,
+                        const T* d_out, const T* u, BlockStates<const T> d_final) = 0;
 };
 
 /// Throws Error if the network's sizes are beyond the kernels.
-std::unique_ptr<GeneralLayer> make_general_layer(const NetworkShape& shape);
+template <class T>
+std::unique_ptr<GeneralLayer<T>> make_general_layer(const NetworkShape& shape);
 
 }  // namespace mac::cuda
 
 namespace mac {
 
-// Each kind defines its own.
-#define MAC_KIND(kind)                                                               \
-  namespace kind {                                                                   \
-  std::unique_ptr<cuda::GeneralLayer> make_general_layer(const NetworkShape& shape); \
+// Each kind defines its own, for float and double.
+#define MAC_KIND(kind)                                                                  \
+  namespace kind {                                                                      \
+  template <class T>                                                                    \
+  std::unique_ptr<cuda::GeneralLayer<T>> make_general_layer(const NetworkShape& shape); \
   }
 MAC_LAYER_KINDS(MAC_KIND)
 #undef MAC_KIND

@@ -1,11 +1,12 @@
 // The kernels of recurrence.hpp, for a `Cell` that says how a unit's states follow from its gates, and the way back:
 //
+//   using Scalar = ..;
 //   static constexpr RecurrenceCounts counts;
 //   /// state becomes the next one; its first number is the hidden state.
-//   static void forward(float (&state)[states], float (&kept)[kept], const float (&from_input)[gates],
-//                       const float (&from_hidden)[gates]);
+//   static void forward(T (&state)[states], T (&kept)[kept], const T (&from_input)[gates],
+//                       const T (&from_hidden)[gates]);
 //   /// d_state, of the next state, becomes that of this one, but for what goes through W.
-//   static void backward(float (&d_state)[states], float (&gradients)[gradients], const float (&kept)[kept], float before);
+//   static void backward(T (&d_state)[states], T (&gradients)[gradients], const T (&kept)[kept], T before);
 #pragma once
 
 #include <cooperative_groups.h>
@@ -20,6 +21,7 @@ namespace mac::cuda {
 /// Sizes of a launch. SEQUENCES go through a block (or cluster) at once.
 template <class Cell, int SEQUENCES>
 struct Resident {
+  static constexpr int resident_weights = cuda::resident_weights<typename Cell::Scalar>;
   static constexpr int gates = Cell::counts.gates, sequences = SEQUENCES;
   static constexpr int items =
       (SEQUENCES + gates - 1) / gates;  // (sequence, unit)s of a thread, of which there are as
@@ -81,12 +83,16 @@ struct ResidentItem {
 // launched there: plan_resident() asks for one block.
 #if !defined(__CUDA_ARCH__) || __CUDA_ARCH__ >= 900
 __device__ inline void meet_blocks() { cooperative_groups::this_cluster().sync(); }
-__device__ inline float* place_in(int block, float* place) {
+template <class T>
+__device__ T* place_in(int block, T* place) {
   return cooperative_groups::this_cluster().map_shared_rank(place, block);
 }
 #else
 __device__ inline void meet_blocks() { __trap(); }
-__device__ inline float* place_in(int, float* place) { return place; }
+template <class T>
+__device__ T* place_in(int, T* place) {
+  return place;
+}
 #endif
 
 /// All blocks of a cluster see what each has written.
@@ -99,8 +105,8 @@ __device__ void meet_cluster() {
 }
 
 /// Writes to the same place in the shared memory of every block of the cluster.
-template <bool CLUSTER>
-__device__ void write_to_cluster(float* place, float value, int blocks) {
+template <bool CLUSTER, class T>
+__device__ void write_to_cluster(T* place, T value, int blocks) {
   if constexpr (CLUSTER)
     for (int block = 0; block < blocks; ++block) *place_in(block, place) = value;
   else
@@ -108,38 +114,45 @@ __device__ void write_to_cluster(float* place, float value, int blocks) {
 }
 
 /// sums[s] += weights · in[s], in (sequence, width) in shared memory, from `first` on.
-template <int SEQUENCES>
-__device__ void multiply(float (&sums)[SEQUENCES], const float (&weights)[resident_weights], const float* in,
+template <class T, int SEQUENCES>
+__device__ void multiply(T (&sums)[SEQUENCES], const T (&weights)[resident_weights<T>], const T* in,
                          int width, int first) {
+  constexpr int at_once = 16 / sizeof(T);
 #pragma unroll
-  for (int k = 0; k < resident_weights; k += 4)
+  for (int k = 0; k < resident_weights<T>; k += at_once)
 #pragma unroll
     for (int s = 0; s < SEQUENCES; ++s) {
-      const float4 four = *reinterpret_cast<const float4*>(in + s * width + first + k);
-      sums[s] = fmaf(weights[k], four.x, sums[s]);
-      sums[s] = fmaf(weights[k + 1], four.y, sums[s]);
-      sums[s] = fmaf(weights[k + 2], four.z, sums[s]);
-      sums[s] = fmaf(weights[k + 3], four.w, sums[s]);
+      if constexpr (at_once == 4) {
+        const float4 four = *reinterpret_cast<const float4*>(in + s * width + first + k);
+        sums[s] = fma(weights[k], four.x, sums[s]);
+        sums[s] = fma(weights[k + 1], four.y, sums[s]);
+        sums[s] = fma(weights[k + 2], four.z, sums[s]);
+        sums[s] = fma(weights[k + 3], four.w, sums[s]);
+      } else {
+        const double2 two = *reinterpret_cast<const double2*>(in + s * width + first + k);
+        sums[s] = fma(weights[k], two.x, sums[s]);
+        sums[s] = fma(weights[k + 1], two.y, sums[s]);
+      }
     }
 }
 
 template <class Cell, int SEQUENCES, bool CLUSTER>
-__global__ void __launch_bounds__(resident_threads, 1)
-    recurrence_forward_kernel(Recurrence p, ResidentPlan plan) {
+__global__ void __launch_bounds__(resident_threads<typename Cell::Scalar>, 1)
+    recurrence_forward_kernel(Recurrence<typename Cell::Scalar> p, ResidentPlan plan) {
+  using T = typename Cell::Scalar;
   using Sizes = Resident<Cell, SEQUENCES>;
-  constexpr int gates = Sizes::gates, states = Cell::counts.states, n_kept = Cell::counts.kept,
-                items = Sizes::items;
+  constexpr int resident_weights = Sizes::resident_weights, gates = Sizes::gates,
+                states = Cell::counts.states, n_kept = Cell::counts.kept, items = Sizes::items;
   const Sizes sizes(p.d, plan);
   const ResidentPlace<Sizes> place(sizes);
   const int d = p.d, width = sizes.width(), rows = sizes.rows(), thread = static_cast<int>(threadIdx.x);
   extern __shared__ float4 recurrence_shared[];
-  float* const h =
-      reinterpret_cast<float*>(recurrence_shared);   // (2, sequence, width): by the parity of the step
-  float* const partial = h + 2 * SEQUENCES * width;  // (part, sequence, gate and unit)
+  T* const h = reinterpret_cast<T*>(recurrence_shared);  // (2, sequence, width): by the parity of the step
+  T* const partial = h + 2 * SEQUENCES * width;          // (part, sequence, gate and unit)
 
   const int part = thread / rows, row = thread - part * rows,
             unit_of_row = place.first_unit + row % sizes.units;
-  float weights[resident_weights];
+  T weights[resident_weights];
 #pragma unroll
   for (int k = 0; k < resident_weights; ++k) {
     const int column = part * resident_weights + k;
@@ -155,7 +168,7 @@ __global__ void __launch_bounds__(resident_threads, 1)
     h[i] = given ? p.initial.of(sequence)[unit] : 0;
   }
 
-  float state[items][states], bias[items][gates], input_bias[items][gates];
+  T state[items][states], bias[items][gates], input_bias[items][gates];
 #pragma unroll
   for (int i = 0; i < items; ++i) {
     const ResidentItem item(sizes, place, p.batch, i);
@@ -169,7 +182,7 @@ __global__ void __launch_bounds__(resident_threads, 1)
   meet_cluster<CLUSTER>();
 
   for (int t = 0; t < p.time; ++t) {
-    float from_input[items][gates];  // asked for before the product, wanted after it
+    T from_input[items][gates];  // asked for before the product, wanted after it
 #pragma unroll
     for (int i = 0; i < items; ++i)
       if (const ResidentItem item(sizes, place, p.batch, i); item.exists)
@@ -177,7 +190,7 @@ __global__ void __launch_bounds__(resident_threads, 1)
           from_input[i][g] = p.from_input[((item.sequence * p.time + t) * gates + g) * d + item.unit];
 
     if (part < sizes.parts) {
-      float sums[SEQUENCES] = {};
+      T sums[SEQUENCES] = {};
       multiply(sums, weights, h + t % 2 * SEQUENCES * width, width, part * resident_weights);
 #pragma unroll
       for (int s = 0; s < SEQUENCES; ++s) partial[(part * SEQUENCES + s) * rows + row] = sums[s];
@@ -188,7 +201,7 @@ __global__ void __launch_bounds__(resident_threads, 1)
     for (int i = 0; i < items; ++i) {
       const ResidentItem item(sizes, place, p.batch, i);
       if (!item.exists) continue;
-      float from_hidden[gates], kept[n_kept];
+      T from_hidden[gates], kept[n_kept];
       for (int g = 0; g < gates; ++g) {
         from_hidden[g] = bias[i][g];
         for (int part = 0; part < sizes.parts; ++part)
@@ -196,7 +209,7 @@ __global__ void __launch_bounds__(resident_threads, 1)
                                     item.unit_in_block];
         from_input[i][g] += input_bias[i][g];
       }
-      const float before = state[i][0];
+      const T before = state[i][0];
       Cell::forward(state[i], kept, from_input[i], from_hidden);
       write_to_cluster<CLUSTER>(h + ((t + 1) % 2 * SEQUENCES + item.sequence_in_block) * width + item.unit,
                                 state[i][0], sizes.blocks);
@@ -204,33 +217,30 @@ __global__ void __launch_bounds__(resident_threads, 1)
       p.out[at * d + item.unit] = state[i][0];
       p.before[at * d + item.unit] = before;
       for (int j = 0; j < n_kept; ++j) p.kept[(at * n_kept + j) * d + item.unit] = kept[j];
+      if (T* const after = p.final.after(item.sequence, t, p.time))
+        for (int j = 0; j < states; ++j) after[j * d + item.unit] = state[i][j];
     }
     meet_cluster<CLUSTER>();
   }
-
-  if (!p.final) return;
-#pragma unroll
-  for (int i = 0; i < items; ++i)
-    if (const ResidentItem item(sizes, place, p.batch, i); item.exists)
-      for (int j = 0; j < states; ++j) p.final.of(item.sequence)[j * d + item.unit] = state[i][j];
 }
 
 template <class Cell, int SEQUENCES, bool CLUSTER>
-__global__ void __launch_bounds__(resident_threads, 1)
-    recurrence_backward_kernel(RecurrenceBackward p, ResidentPlan plan) {
+__global__ void __launch_bounds__(resident_threads<typename Cell::Scalar>, 1)
+    recurrence_backward_kernel(RecurrenceBackward<typename Cell::Scalar> p, ResidentPlan plan) {
+  using T = typename Cell::Scalar;
   using Sizes = Resident<Cell, SEQUENCES>;
-  constexpr int gates = Sizes::gates, states = Cell::counts.states, n_kept = Cell::counts.kept,
-                items = Sizes::items, n_gradients = Cell::counts.gradients;
+  constexpr int resident_weights = Sizes::resident_weights, gates = Sizes::gates,
+                states = Cell::counts.states, n_kept = Cell::counts.kept, items = Sizes::items,
+                n_gradients = Cell::counts.gradients;
   const Sizes sizes(p.d, plan);
   const ResidentPlace<Sizes> place(sizes);
   const int d = p.d, width = sizes.width_back(), units = sizes.units, thread = static_cast<int>(threadIdx.x);
   extern __shared__ float4 recurrence_shared[];
-  float* const of_gates =
-      reinterpret_cast<float*>(recurrence_shared);          // (2, sequence, width): by the step's parity
-  float* const partial = of_gates + 2 * SEQUENCES * width;  // (part, sequence, unit)
+  T* const of_gates = reinterpret_cast<T*>(recurrence_shared);  // (2, sequence, width): by the step's parity
+  T* const partial = of_gates + 2 * SEQUENCES * width;          // (part, sequence, unit)
 
   const int part = thread / units, unit_of_column = place.first_unit + thread - part * units;
-  float weights[resident_weights];
+  T weights[resident_weights];
 #pragma unroll
   for (int k = 0; k < resident_weights; ++k) {
     const int row = part * resident_weights + k;
@@ -240,16 +250,15 @@ __global__ void __launch_bounds__(resident_threads, 1)
   }
   for (int i = thread; i < 2 * SEQUENCES * width; i += static_cast<int>(blockDim.x)) of_gates[i] = 0;
 
-  float d_state[items][states];
+  T d_state[items][states];
 #pragma unroll
   for (int i = 0; i < items; ++i) {
     const ResidentItem item(sizes, place, p.batch, i);
-    for (int j = 0; j < states; ++j)
-      d_state[i][j] = item.exists && p.d_final ? p.d_final.of(item.sequence)[j * d + item.unit] : 0;
+    for (int j = 0; j < states; ++j) d_state[i][j] = 0;
   }
   meet_cluster<CLUSTER>();
 
-  float kept[items][n_kept], before[items], d_out[items];  // asked for a step ahead
+  T kept[items][n_kept], before[items], d_out[items];  // asked for a step ahead
   const auto load = [&](int t) {
 #pragma unroll
     for (int i = 0; i < items; ++i)
@@ -263,13 +272,15 @@ __global__ void __launch_bounds__(resident_threads, 1)
   load(p.time - 1);
 
   for (int t = p.time - 1; t >= 0; --t) {
-    float* const here = of_gates + t % 2 * SEQUENCES * width;
+    T* const here = of_gates + t % 2 * SEQUENCES * width;
 #pragma unroll
     for (int i = 0; i < items; ++i) {
       const ResidentItem item(sizes, place, p.batch, i);
       if (!item.exists) continue;
+      if (const T* const d_after = p.d_final.after(item.sequence, t, p.time))
+        for (int j = 0; j < states; ++j) d_state[i][j] += d_after[j * d + item.unit];
       d_state[i][0] += d_out[i];
-      float gradients[n_gradients];
+      T gradients[n_gradients];
       Cell::backward(d_state[i], gradients, kept[i], before[i]);
       for (int g = 0; g < gates; ++g)
         write_to_cluster<CLUSTER>(here + item.sequence_in_block * width + g * d + item.unit,
@@ -281,7 +292,7 @@ __global__ void __launch_bounds__(resident_threads, 1)
 
     if (t > 0) load(t - 1);
     if (part < sizes.parts_back) {
-      float sums[SEQUENCES] = {};
+      T sums[SEQUENCES] = {};
       multiply(sums, weights, here, width, part * resident_weights);
 #pragma unroll
       for (int s = 0; s < SEQUENCES; ++s)
@@ -325,11 +336,11 @@ int resident_groups(RecurrenceKernel<Problem> kernel, const cudaLaunchConfig_t& 
 
 /// A launch of groups of sequences; false, and nothing is done, where the device does not hold them at once and
 /// `must_fit`.
-template <class Problem>
+template <class T, class Problem>
 bool launch_resident(RecurrenceKernel<Problem> kernel, const Problem& problem, ResidentPlan plan,
                      int sequences, int threads, int shared_numbers, bool must_fit, cudaStream_t stream) {
   const int groups = (problem.batch + sequences - 1) / sequences;
-  const std::size_t bytes = sizeof(float) * static_cast<std::size_t>(shared_numbers);
+  const std::size_t bytes = sizeof(T) * static_cast<std::size_t>(shared_numbers);
   allow_shared_memory(kernel, bytes);
   cudaLaunchAttribute cluster;
   cluster.id = cudaLaunchAttributeClusterDimension;
@@ -358,23 +369,26 @@ void with_sequences(const ResidentPlan& plan, F f) {
 }
 
 template <class Cell>
-void recurrence_forward(const Recurrence& problem, cudaStream_t stream) {
-  const ResidentPlan plan = plan_resident(Cell::counts.gates, problem.d, has_clusters());
+void recurrence_forward(const Recurrence<typename Cell::Scalar>& problem, cudaStream_t stream) {
+  using T = typename Cell::Scalar;
+  const ResidentPlan plan = plan_resident<T>(Cell::counts.gates, problem.d, has_clusters());
   with_sequences(plan, [&](auto sequences, auto clustered, bool must_fit) {
     const Resident<Cell, sequences> sizes(problem.d, plan);
-    return launch_resident<Recurrence>(recurrence_forward_kernel<Cell, sequences, clustered>, problem, plan,
-                                       sequences, sizes.threads(), sizes.shared(), must_fit, stream);
+    return launch_resident<T, Recurrence<T>>(recurrence_forward_kernel<Cell, sequences, clustered>, problem,
+                                             plan, sequences, sizes.threads(), sizes.shared(), must_fit,
+                                             stream);
   });
 }
 
 template <class Cell>
-void recurrence_backward(const RecurrenceBackward& problem, cudaStream_t stream) {
-  const ResidentPlan plan = plan_resident(Cell::counts.gates, problem.d, has_clusters());
+void recurrence_backward(const RecurrenceBackward<typename Cell::Scalar>& problem, cudaStream_t stream) {
+  using T = typename Cell::Scalar;
+  const ResidentPlan plan = plan_resident<T>(Cell::counts.gates, problem.d, has_clusters());
   with_sequences(plan, [&](auto sequences, auto clustered, bool must_fit) {
     const Resident<Cell, sequences> sizes(problem.d, plan);
-    return launch_resident<RecurrenceBackward>(recurrence_backward_kernel<Cell, sequences, clustered>,
-                                               problem, plan, sequences, sizes.threads(), sizes.shared_back(),
-                                               must_fit, stream);
+    return launch_resident<T, RecurrenceBackward<T>>(recurrence_backward_kernel<Cell, sequences, clustered>,
+                                                     problem, plan, sequences, sizes.threads(),
+                                                     sizes.shared_back(), must_fit, stream);
   });
 }
 

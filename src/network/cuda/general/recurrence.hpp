@@ -20,60 +20,70 @@ struct RecurrenceCounts {
 };
 
 /// Matrices are (rows, channels), a row a step of a sequence; the numbers of a state lie as d, d, ..
+template <class T>
 struct Recurrence {
   int batch, time, d;
-  const float *weight, *bias;  // (gates·d, d), (gates·d): W
-  const float* from_input;     // (rows, gates·d), to which the input's bias has yet to be added
-  const float* input_bias;     // (gates·d)
-  BlockStates<const float> initial;
-  BlockStates<float> final;
-  float* out;     // (rows, d): the hidden states
-  float* before;  // (rows, d): those before each step
-  float* kept;    // (rows, kept·d)
+  const T *weight, *bias;  // (gates·d, d), (gates·d): W
+  const T* from_input;     // (rows, gates·d), to which the input's bias has yet to be added
+  const T* input_bias;     // (gates·d)
+  BlockStates<const T> initial;
+  BlockStates<T> final;  // or after every step
+  T* out;                // (rows, d): the hidden states
+  T* before;             // (rows, d): those before each step
+  T* kept;               // (rows, kept·d)
 };
 
+template <class T>
 struct RecurrenceBackward {
   int batch, time, d;
-  const float* weight;
-  const float *before, *kept;
-  const float* d_out;  // (rows, d)
-  BlockStates<const float> d_final;
-  BlockStates<float> d_initial;
-  float* d_gates;  // (rows, gradients·d)
+  const T* weight;
+  const T *before, *kept;
+  const T* d_out;                // (rows, d)
+  BlockStates<const T> d_final;  // or of the states after every step
+  BlockStates<T> d_initial;
+  T* d_gates;  // (rows, gradients·d)
 };
 
 /// How W is kept in registers: by a cluster of so many blocks, each with so many units. No blocks: it does not fit.
 struct ResidentPlan {
   int blocks = 0, units = 0;
 };
-inline constexpr int resident_weights = 64;   // of a thread
-inline constexpr int resident_threads = 768;  // of a block, at most
+/// Of a thread: as many registers either way, ..
+template <class T>
+inline constexpr int resident_weights = 256 / sizeof(T);
+/// .. and of a block, at most: arithmetic in double takes more of the other registers.
+template <class T>
+inline constexpr int resident_threads = sizeof(T) > sizeof(float) ? 512 : 768;
 inline constexpr int largest_cluster = 8;
 
+template <class T>
 constexpr ResidentPlan plan_resident(int gates, int d, bool clusters) {
-  const int parts = (d + resident_weights - 1) / resident_weights,
-            parts_back = (gates * d + resident_weights - 1) / resident_weights;
+  const int parts = (d + resident_weights<T> - 1) / resident_weights<T>,
+            parts_back = (gates * d + resident_weights<T> - 1) / resident_weights<T>;
   for (int blocks = 1; blocks <= (clusters ? largest_cluster : 1); blocks *= 2) {
     const int units = (d + blocks - 1) / blocks;
-    if ((blocks - 1) * units < d && gates * units * parts <= resident_threads &&
-        units * parts_back <= resident_threads)
+    if ((blocks - 1) * units < d && gates * units * parts <= resident_threads<T> &&
+        units * parts_back <= resident_threads<T>)
       return {blocks, units};
   }
   return {};
 }
 /// What goes from a step to the next where each is launched by itself.
+template <class T>
 struct RecurrenceStep {
-  float* product;  // (sequence, gates·d): W h; on the way back the gradients of it
-  float* state;    // (sequence, states·d), or their gradients
+  T* product;  // (sequence, gates·d): W h; on the way back the gradients of it
+  T* state;    // (sequence, states·d), or their gradients
 };
 
 /// A kind's kernels, of all steps at once where there is a plan, and of step t.
+template <class T>
 struct RecurrenceKernels {
   RecurrenceCounts counts;
-  void (*forward)(const Recurrence& problem, cudaStream_t stream);
-  void (*backward)(const RecurrenceBackward& problem, cudaStream_t stream);
-  void (*step_forward)(const Recurrence& problem, int t, const RecurrenceStep& step, cudaStream_t stream);
-  void (*step_backward)(const RecurrenceBackward& problem, int t, const RecurrenceStep& step,
+  void (*forward)(const Recurrence<T>& problem, cudaStream_t stream);
+  void (*backward)(const RecurrenceBackward<T>& problem, cudaStream_t stream);
+  void (*step_forward)(const Recurrence<T>& problem, int t, const RecurrenceStep<T>& step,
+                       cudaStream_t stream);
+  void (*step_backward)(const RecurrenceBackward<T>& problem, int t, const RecurrenceStep<T>& step,
                         cudaStream_t stream);
 };
 

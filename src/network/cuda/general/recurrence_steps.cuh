@@ -21,11 +21,13 @@ inline unsigned blocks_of_step(int batch, int d) {
 
 template <class Cell>
 __global__ void __launch_bounds__(step_threads)
-    step_forward_kernel(Recurrence p, int t, RecurrenceStep step) {
+    step_forward_kernel(Recurrence<typename Cell::Scalar> p, int t,
+                        RecurrenceStep<typename Cell::Scalar> step) {
+  using T = typename Cell::Scalar;
   constexpr int gates = Cell::counts.gates, states = Cell::counts.states, n_kept = Cell::counts.kept;
   for_unit_of_step(p.batch, p.d, [&](std::size_t sequence, int unit) {
     const std::size_t at = sequence * p.time + t;
-    float state[states], kept[n_kept], from_input[gates], from_hidden[gates];
+    T state[states], kept[n_kept], from_input[gates], from_hidden[gates];
     for (int j = 0; j < states; ++j) state[j] = step.state[(sequence * states + j) * p.d + unit];
     for (int g = 0; g < gates; ++g) {
       from_input[g] = p.from_input[(at * gates + g) * p.d + unit] + p.input_bias[g * p.d + unit];
@@ -37,21 +39,25 @@ __global__ void __launch_bounds__(step_threads)
     for (int j = 0; j < n_kept; ++j) p.kept[(at * n_kept + j) * p.d + unit] = kept[j];
     for (int j = 0; j < states; ++j) {
       step.state[(sequence * states + j) * p.d + unit] = state[j];
-      if (p.final && t + 1 == p.time) p.final.of(sequence)[j * p.d + unit] = state[j];
+      if (T* const after = p.final.after(sequence, t, p.time)) after[j * p.d + unit] = state[j];
     }
   });
 }
 
 template <class Cell>
 __global__ void __launch_bounds__(step_threads)
-    step_backward_kernel(RecurrenceBackward p, int t, RecurrenceStep step) {
+    step_backward_kernel(RecurrenceBackward<typename Cell::Scalar> p, int t,
+                         RecurrenceStep<typename Cell::Scalar> step) {
+  using T = typename Cell::Scalar;
   constexpr int gates = Cell::counts.gates, states = Cell::counts.states, n_kept = Cell::counts.kept,
                 n_gradients = Cell::counts.gradients;
   for_unit_of_step(p.batch, p.d, [&](std::size_t sequence, int unit) {
     const std::size_t at = sequence * p.time + t;
-    float d_state[states], kept[n_kept], gradients[n_gradients];
+    T d_state[states], kept[n_kept], gradients[n_gradients];
     for (int j = 0; j < states; ++j) d_state[j] = step.state[(sequence * states + j) * p.d + unit];
     for (int j = 0; j < n_kept; ++j) kept[j] = p.kept[(at * n_kept + j) * p.d + unit];
+    if (const T* const d_after = p.d_final.after(sequence, t, p.time))
+      for (int j = 0; j < states; ++j) d_state[j] += d_after[j * p.d + unit];
     d_state[0] += p.d_out[at * p.d + unit];
     Cell::backward(d_state, gradients, kept, p.before[at * p.d + unit]);
     for (int j = 0; j < n_gradients; ++j) p.d_gates[(at * n_gradients + j) * p.d + unit] = gradients[j];
@@ -62,13 +68,14 @@ __global__ void __launch_bounds__(step_threads)
 }
 
 template <class Cell>
-void step_forward(const Recurrence& problem, int t, const RecurrenceStep& step, cudaStream_t stream) {
+void step_forward(const Recurrence<typename Cell::Scalar>& problem, int t,
+                  const RecurrenceStep<typename Cell::Scalar>& step, cudaStream_t stream) {
   step_forward_kernel<Cell>
       <<<blocks_of_step(problem.batch, problem.d), step_threads, 0, stream>>>(problem, t, step);
 }
 template <class Cell>
-void step_backward(const RecurrenceBackward& problem, int t, const RecurrenceStep& step,
-                   cudaStream_t stream) {
+void step_backward(const RecurrenceBackward<typename Cell::Scalar>& problem, int t,
+                   const RecurrenceStep<typename Cell::Scalar>& step, cudaStream_t stream) {
   step_backward_kernel<Cell>
       <<<blocks_of_step(problem.batch, problem.d), step_threads, 0, stream>>>(problem, t, step);
 }

@@ -7,7 +7,8 @@
 
 namespace mac::cuda {
 
-std::unique_ptr<GeneralLayer> make_recurrent_layer(const NetworkShape& shape,
-                                                   const RecurrenceKernels& kernels);
+template <class T>
+std::unique_ptr<GeneralLayer<T>> make_recurrent_layer(const NetworkShape& shape,
+                                                      const RecurrenceKernels<T>& kernels);
 
 }  // namespace mac::cuda

@@ -1,8 +1,8 @@
 #include <algorithm>
 #include <type_traits>
 
+#include "network/cuda/general/activations.cuh"
 #include "network/cuda/general/rows.hpp"
-#include "network/cuda/time_columns.cuh"
 
 namespace mac::cuda {
 
@@ -23,66 +23,70 @@ __device__ void for_each(std::size_t count, F f) {
     f(i);
 }
 
-__global__ void sum_parts_kernel(float* to, const float* parts, std::size_t part_count, std::size_t stride,
+template <class T>
+__global__ void sum_parts_kernel(T* to, const T* parts, std::size_t part_count, std::size_t stride,
                                  std::size_t count) {
-  __shared__ float of_slice[slices][32];
+  __shared__ T of_slice[slices][32];
   const std::size_t i = static_cast<std::size_t>(blockIdx.x) * 32 + threadIdx.x;
-  float total = 0;
+  T total = 0;
   if (i < count)
     for (std::size_t part = threadIdx.y; part < part_count; part += slices) total += parts[part * stride + i];
   of_slice[threadIdx.y][threadIdx.x] = total;
   __syncthreads();
   if (threadIdx.y > 0 || i >= count) return;
-  float sum = 0;
+  T sum = 0;
   for (const auto& slice : of_slice) sum += slice[threadIdx.x];
   to[i] = sum;
 }
 
 /// parts (gridDim.y, channels): blockIdx.y has the rows from blockIdx.y · run on; 32 channels a block.
-__global__ void sum_rows_kernel(float* parts, const float* from, std::size_t rows, int channels,
-                                std::size_t stride, std::size_t run) {
-  __shared__ float of_warp[warps][32];
+template <class T>
+__global__ void sum_rows_kernel(T* parts, const T* from, std::size_t rows, int channels, std::size_t stride,
+                                std::size_t run) {
+  __shared__ T of_warp[warps][32];
   const int channel = static_cast<int>(blockIdx.x * 32 + threadIdx.x);
   const std::size_t first = blockIdx.y * run, end = first + run < rows ? first + run : rows;
-  float total = 0;
+  T total = 0;
   if (channel < channels)
     for (std::size_t row = first + threadIdx.y; row < end; row += warps)
       total += from[row * stride + channel];
   of_warp[threadIdx.y][threadIdx.x] = total;
   __syncthreads();
   if (threadIdx.y > 0 || channel >= channels) return;
-  float sum = 0;
+  T sum = 0;
   for (const auto& part : of_warp) sum += part[threadIdx.x];
   parts[static_cast<std::size_t>(blockIdx.y) * channels + channel] = sum;
 }
 
-__global__ void add_bias_kernel(float* y, const float* x, const float* bias, std::size_t count,
-                                int channels) {
+template <class T>
+__global__ void add_bias_kernel(T* y, const T* x, const T* bias, std::size_t count, int channels) {
   for_each(count, [&](std::size_t i) { y[i] = x[i] + bias[i % channels]; });
 }
 
-__global__ void bias_silu_kernel(float* activated, float* x, const float* bias, std::size_t count,
-                                 int channels) {
+template <class T>
+__global__ void bias_silu_kernel(T* activated, T* x, const T* bias, std::size_t count, int channels) {
   for_each(count, [&](std::size_t i) {
-    const float value = x[i] + bias[i % channels];
+    const T value = x[i] + bias[i % channels];
     x[i] = value;
     activated[i] = silu(value);
   });
 }
 
-__global__ void silu_backward_kernel(float* d, const float* x, std::size_t count) {
+template <class T>
+__global__ void silu_backward_kernel(T* d, const T* x, std::size_t count) {
   for_each(count, [&](std::size_t i) { d[i] *= silu_slope(x[i], sigmoid(x[i])); });
 }
 
-__device__ float warp_sum(float value) {
+template <class T>
+__device__ T warp_sum(T value) {
   for (int mask = 16; mask > 0; mask /= 2) value += __shfl_xor_sync(~0u, value, mask);
   return value;
 }
 
 /// A warp's row: channel lane + 32 k is value k.
-template <int N>
+template <class T, int N>
 struct Row {
-  float values[N];
+  T values[N];
 
   template <class F>
   __device__ void for_each(int d, F f) {
@@ -90,17 +94,17 @@ struct Row {
     for (int k = 0; k < N; ++k)
       if (const int i = static_cast<int>(threadIdx.x % 32) + 32 * k; i < d) f(i, values[k]);
   }
-  __device__ float mean(int d) {
-    float sum = 0;
-    for_each(d, [&](int, float value) { sum += value; });
-    return warp_sum(sum) / static_cast<float>(d);
+  __device__ T mean(int d) {
+    T sum = 0;
+    for_each(d, [&](int, T value) { sum += value; });
+    return warp_sum(sum) / static_cast<T>(d);
   }
   /// Subtracts the mean; returns 1/√(variance + ε).
-  __device__ float centre(int d) {
-    const float mu = mean(d);
-    float squares = 0;
-    for_each(d, [&](int, float& value) { value -= mu, squares += value * value; });
-    return rsqrtf(warp_sum(squares) / static_cast<float>(d) + 1e-5f);
+  __device__ T centre(int d) {
+    const T mu = mean(d);
+    T squares = 0;
+    for_each(d, [&](int, T& value) { value -= mu, squares += value * value; });
+    return rsqrt(warp_sum(squares) / static_cast<T>(d) + T(1e-5));
   }
 };
 
@@ -112,36 +116,36 @@ __device__ void for_each_row(std::size_t rows, F f) {
     f(row);
 }
 
-template <int N>
+template <class T, int N>
 __global__ void __launch_bounds__(threads)
-    add_norm_forward_kernel(float* y, float* h_after, const float* h, const float* add, const float* weight,
-                            const float* bias, std::size_t rows, int d) {
+    add_norm_forward_kernel(T* y, T* h_after, const T* h, const T* add, const T* weight, const T* bias,
+                            std::size_t rows, int d) {
   for_each_row(rows, [&](std::size_t row) {
-    Row<N> x;
-    x.for_each(d, [&](int i, float& value) {
+    Row<T, N> x;
+    x.for_each(d, [&](int i, T& value) {
       value = h[row * d + i];
       if (!add) return;
       value += add[row * d + i];
       h_after[row * d + i] = value;
     });
-    const float scale = x.centre(d);
-    x.for_each(d, [&](int i, float value) { y[row * d + i] = weight[i] * value * scale + bias[i]; });
+    const T scale = x.centre(d);
+    x.for_each(d, [&](int i, T value) { y[row * d + i] = weight[i] * value * scale + bias[i]; });
   });
 }
 
 /// With n = (h − μ)·scale and g = d_y·w:  d_h = scale (g − mean(g) − n mean(g n)). parts (block, 2 d): d_weight, d_bias.
-template <int N>
+template <class T, int N>
 __global__ void __launch_bounds__(threads)
-    norm_backward_kernel(float* d_h, bool add, float* parts, const float* d_y, const float* h,
-                         const float* weight, std::size_t rows, int d) {
-  __shared__ float of_warp[warps][32];
-  Row<N> d_weight{}, d_bias{};
+    norm_backward_kernel(T* d_h, bool add, T* parts, const T* d_y, const T* h, const T* weight,
+                         std::size_t rows, int d) {
+  __shared__ T of_warp[warps][32];
+  Row<T, N> d_weight{}, d_bias{};
   for_each_row(rows, [&](std::size_t row) {
-    Row<N> n, g;
-    n.for_each(d, [&](int i, float& value) { value = h[row * d + i]; });
-    const float scale = n.centre(d);
-    float product = 0;
-    g.for_each(d, [&](int i, float& value) { value = d_y[row * d + i]; });
+    Row<T, N> n, g;
+    n.for_each(d, [&](int i, T& value) { value = h[row * d + i]; });
+    const T scale = n.centre(d);
+    T product = 0;
+    g.for_each(d, [&](int i, T& value) { value = d_y[row * d + i]; });
 #pragma unroll
     for (int k = 0; k < N; ++k)
       if (const int i = static_cast<int>(threadIdx.x % 32) + 32 * k; i < d) {
@@ -151,22 +155,22 @@ __global__ void __launch_bounds__(threads)
         g.values[k] *= weight[i];
         product += g.values[k] * n.values[k];
       }
-    const float mean = g.mean(d), mean_product = warp_sum(product) / static_cast<float>(d);
+    const T mean = g.mean(d), mean_product = warp_sum(product) / static_cast<T>(d);
 #pragma unroll
     for (int k = 0; k < N; ++k)
       if (const int i = static_cast<int>(threadIdx.x % 32) + 32 * k; i < d) {
-        const float value = scale * (g.values[k] - mean - n.values[k] * mean_product);
+        const T value = scale * (g.values[k] - mean - n.values[k] * mean_product);
         d_h[row * d + i] = add ? d_h[row * d + i] + value : value;
       }
   });
-  float* const to = parts + static_cast<std::size_t>(blockIdx.x) * 2 * d;
+  T* const to = parts + static_cast<std::size_t>(blockIdx.x) * 2 * d;
   const int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
-  const auto store = [&](float value, int place, bool exists) {
+  const auto store = [&](T value, int place, bool exists) {
     __syncthreads();
     of_warp[warp][lane] = value;
     __syncthreads();
     if (warp > 0 || !exists) return;
-    float sum = 0;
+    T sum = 0;
     for (const auto& part : of_warp) sum += part[lane];
     to[place] = sum;
   };
@@ -190,15 +194,17 @@ void with_row(int d, F f) {
   f(std::integral_constant<int, widest_norm / 32>());
 }
 
-__global__ void spread_kernel(float* to, const float* parameters, const TensorPlace* places) {
+template <class T>
+__global__ void spread_kernel(T* to, const T* parameters, const TensorPlace* places) {
   const TensorPlace place = places[blockIdx.y];
   for_each(place.count, [&](std::size_t i) { to[place.aligned_at + i] = parameters[place.at + i]; });
 }
 
-__global__ void gather_kernel(float* parameters, const float* from, const TensorPlace* places, bool add) {
+template <class T>
+__global__ void gather_kernel(T* parameters, const T* from, const TensorPlace* places, bool add) {
   const TensorPlace place = places[blockIdx.y];
   for_each(place.count, [&](std::size_t i) {
-    float& to = parameters[place.at + i];
+    T& to = parameters[place.at + i];
     to = add ? to + from[place.aligned_at + i] : from[place.aligned_at + i];
   });
 }
@@ -207,14 +213,16 @@ constexpr unsigned blocks_of_tensor = 32;
 
 }  // namespace
 
-void sum_parts(float* to, const float* parts, std::size_t part_count, std::size_t stride, std::size_t count,
+template <class T>
+void sum_parts(T* to, const T* parts, std::size_t part_count, std::size_t stride, std::size_t count,
                cudaStream_t stream) {
   sum_parts_kernel<<<static_cast<unsigned>((count + 31) / 32), dim3(32, slices), 0, stream>>>(
       to, parts, part_count, stride, count);
 }
 
-void sum_rows(float* to, const float* from, std::size_t rows, int channels, std::size_t stride,
-              float* scratch, cudaStream_t stream) {
+template <class T>
+void sum_rows(T* to, const T* from, std::size_t rows, int channels, std::size_t stride, T* scratch,
+              cudaStream_t stream) {
   const std::size_t most = std::clamp<std::size_t>(rows / 64, 1, row_parts), run = (rows + most - 1) / most,
                     parts = (rows + run - 1) / run;
   const dim3 grid(static_cast<unsigned>((channels + 31) / 32), static_cast<unsigned>(parts));
@@ -223,52 +231,74 @@ void sum_rows(float* to, const float* from, std::size_t rows, int channels, std:
             stream);
 }
 
-void add_bias(float* y, const float* x, const float* bias, std::size_t rows, int channels,
-              cudaStream_t stream) {
+template <class T>
+void add_bias(T* y, const T* x, const T* bias, std::size_t rows, int channels, cudaStream_t stream) {
   const std::size_t count = rows * static_cast<std::size_t>(channels);
   add_bias_kernel<<<blocks_for(count), threads, 0, stream>>>(y, x, bias, count, channels);
 }
 
-void bias_silu_forward(float* activated, float* x, const float* bias, std::size_t rows, int channels,
+template <class T>
+void bias_silu_forward(T* activated, T* x, const T* bias, std::size_t rows, int channels,
                        cudaStream_t stream) {
   const std::size_t count = rows * static_cast<std::size_t>(channels);
   bias_silu_kernel<<<blocks_for(count), threads, 0, stream>>>(activated, x, bias, count, channels);
 }
 
-void silu_backward(float* d, const float* x, std::size_t count, cudaStream_t stream) {
+template <class T>
+void silu_backward(T* d, const T* x, std::size_t count, cudaStream_t stream) {
   silu_backward_kernel<<<blocks_for(count), threads, 0, stream>>>(d, x, count);
 }
 
-void add_norm_forward(float* y, float* h_after, const float* h, const float* add, const float* weight,
-                      const float* bias, std::size_t rows, int d, cudaStream_t stream) {
+template <class T>
+void add_norm_forward(T* y, T* h_after, const T* h, const T* add, const T* weight, const T* bias,
+                      std::size_t rows, int d, cudaStream_t stream) {
   const unsigned blocks = blocks_for(rows * 32);
   with_row(d, [&](auto n) {
-    add_norm_forward_kernel<n><<<blocks, threads, 0, stream>>>(y, h_after, h, add, weight, bias, rows, d);
+    add_norm_forward_kernel<T, n><<<blocks, threads, 0, stream>>>(y, h_after, h, add, weight, bias, rows, d);
   });
 }
 
-void norm_backward(float* d_h, bool add, float* d_weight, float* d_bias, const float* d_y, const float* h,
-                   const float* weight, std::size_t rows, int d, float* scratch, cudaStream_t stream) {
+template <class T>
+void norm_backward(T* d_h, bool add, T* d_weight, T* d_bias, const T* d_y, const T* h, const T* weight,
+                   std::size_t rows, int d, T* scratch, cudaStream_t stream) {
   const std::size_t channels = static_cast<std::size_t>(d),
                     parts = std::clamp<std::size_t>(rows / warps, 1, row_parts);
   with_row(d, [&](auto n) {
-    norm_backward_kernel<n>
+    norm_backward_kernel<T, n>
         <<<static_cast<unsigned>(parts), threads, 0, stream>>>(d_h, add, scratch, d_y, h, weight, rows, d);
   });
   sum_parts(d_weight, scratch, parts, 2 * channels, channels, stream);
   sum_parts(d_bias, scratch + channels, parts, 2 * channels, channels, stream);
 }
 
-void spread_tensors(float* to, const float* parameters, const TensorPlace* places, std::size_t count,
+template <class T>
+void spread_tensors(T* to, const T* parameters, const TensorPlace* places, std::size_t count,
                     cudaStream_t stream) {
   spread_kernel<<<dim3(blocks_of_tensor, static_cast<unsigned>(count)), threads, 0, stream>>>(to, parameters,
                                                                                               places);
 }
 
-void gather_tensors(float* parameters, const float* from, const TensorPlace* places, std::size_t count,
-                    bool add, cudaStream_t stream) {
+template <class T>
+void gather_tensors(T* parameters, const T* from, const TensorPlace* places, std::size_t count, bool add,
+                    cudaStream_t stream) {
   gather_kernel<<<dim3(blocks_of_tensor, static_cast<unsigned>(count)), threads, 0, stream>>>(
       parameters, from, places, add);
 }
+
+#define MAC_SCALAR(T)                                                                                  \
+  template void sum_parts<T>(T*, const T*, std::size_t, std::size_t, std::size_t, cudaStream_t);       \
+  template void sum_rows<T>(T*, const T*, std::size_t, int, std::size_t, T*, cudaStream_t);            \
+  template void add_bias<T>(T*, const T*, const T*, std::size_t, int, cudaStream_t);                   \
+  template void bias_silu_forward<T>(T*, T*, const T*, std::size_t, int, cudaStream_t);                \
+  template void silu_backward<T>(T*, const T*, std::size_t, cudaStream_t);                             \
+  template void add_norm_forward<T>(T*, T*, const T*, const T*, const T*, const T*, std::size_t, int,  \
+                                    cudaStream_t);                                                     \
+  template void norm_backward<T>(T*, bool, T*, T*, const T*, const T*, const T*, std::size_t, int, T*, \
+                                 cudaStream_t);                                                        \
+  template void spread_tensors<T>(T*, const T*, const TensorPlace*, std::size_t, cudaStream_t);        \
+  template void gather_tensors<T>(T*, const T*, const TensorPlace*, std::size_t, bool, cudaStream_t);
+MAC_SCALAR(float)
+MAC_SCALAR(double)
+#undef MAC_SCALAR
 
 }  // namespace mac::cuda

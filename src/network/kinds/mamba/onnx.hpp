@@ -1,21 +1,12 @@
-// Convolution and scan of a Mamba layer as ONNX nodes.
+// The scan of a Mamba layer as ONNX nodes.
 #pragma once
 
 #include <cmath>
 
 #include "network/kinds/mamba/graph.hpp"
-#include "network/onnx/layer_graph.hpp"
+#include "network/selective/onnx.hpp"
 
 namespace mac::mamba {
-
-/// window (batch, d_conv · d_inner), oldest first -> (batch, d_inner)
-inline onnx::Value convolution(onnx::LayerGraph& graph, const Sizes& sizes, const onnx::Value& window,
-                               const std::string& name) {
-  const onnx::Value kernel = graph.transposed(name + "conv1d.weight", name + "conv1d.taps", sizes.d_inner,
-                                              Sizes::d_conv, [](float value) { return value; });
-  const onnx::Value products = graph.times(graph.reshape(window, {0, Sizes::d_conv, -1}), kernel);
-  return graph.plus(graph.sum_over_rows(products), graph.weight(name + "conv1d.bias"));
-}
 
 inline Scanned<onnx::Value> scan(onnx::LayerGraph& graph, const Sizes& sizes, const onnx::Value& before,
                                  const onnx::Value& delta, const onnx::Value& v, const onnx::Value& B,

@@ -1,236 +1,96 @@
-// The Mamba layer (Mamba-1) over a batch of sequences. With u the layer's input (d_model channels):
+// The Mamba layer (Mamba-1): a selective layer (network/selective/reference.hpp) with
 //
-//   x, z = rows of in_proj · u                                    (d_inner channels each)
-//   c_t  = conv_bias + Σ_k conv_weight_k · x_{t−3+k},  k = 0..3   depthwise, causal
-//   v    = SiLU(c)
-//   dt, B, C = rows of x_proj · v                                 (dt_rank, d_state, d_state)
-//   Δ    = softplus(dt_proj · dt + bias)
 //   s_t  = exp(Δ_t A) s_{t−1} + Δ_t B_t v_t,  A = −exp(A_log)     s is (d_state, d_inner)
-//   p_t  = C_t · s_t + D v_t
-//   out  = out_proj · (p · SiLU(z))
 //
-// The state between two sequences is the last three x and the last s. Paper, Mamba for Non-Markovian Closure
-// Modeling (sec_mamba): s_t is h_t = A̅ h_{t−1} + B̅ x_t with A̅ = exp(Δ_t A), B̅ = Δ_t B_t, which depend on u.
+// Paper, Mamba for Non-Markovian Closure Modeling (sec_mamba): s_t is h_t = A̅ h_{t−1} + B̅ x_t with A̅ = exp(Δ_t A),
+// B̅ = Δ_t B_t, which depend on u.
 #pragma once
 
-#include <cmath>
-#include <mac/network.hpp>
-#include <vector>
-
 #include "network/kinds/mamba/layer.hpp"
-#include "network/reference_layer.hpp"
-#include "network/reference_layers.hpp"
+#include "network/selective/reference.hpp"
 
 namespace mac::mamba {
 
-using namespace reference;
+using reference::StateView;
+using selective::ScanGradient;
+using selective::ScanInput;
 
-inline constexpr std::size_t d_conv = Sizes::d_conv;
-inline constexpr std::size_t window = d_conv - 1;  // inputs the convolution remembers
-
-/// x at time t of sample b, with t from −3: the times before the sequence are in the state.
-template <class T>
-struct ConvInput {
-  const T* x;                  // (batch, time, d_inner)
-  StateView<const T> initial;  // (d_conv−1, d_inner), oldest first
-  SequenceDims dims;
-  std::size_t d_inner;
-
-  T at(std::size_t b, std::ptrdiff_t t, std::size_t c) const {
-    if (t >= 0) return x[(b * dims.time + static_cast<std::size_t>(t)) * d_inner + c];
-    return initial ? initial.sample(b)[static_cast<std::size_t>(t + std::ptrdiff_t{window}) * d_inner + c]
-                   : T(0);
-  }
-};
-
-/// y (batch, time, d_inner); final (d_conv−1, d_inner) gets the last three inputs
-template <class T>
-void conv_forward(T* y, StateView<T> final_window, const ConvInput<T>& in, const T* weight, const T* bias) {
-  const std::size_t batch = in.dims.batch, time = in.dims.time;
-  for (std::size_t b = 0; b < batch; ++b) {
-    for (std::size_t t = 0; t < time; ++t)
-      for (std::size_t c = 0; c < in.d_inner; ++c) {
-        T sum = bias[c];
-        for (std::size_t k = 0; k < d_conv; ++k)
-          sum += weight[c * d_conv + k] *
-                 in.at(b, static_cast<std::ptrdiff_t>(t + k) - std::ptrdiff_t{window}, c);
-        y[(b * time + t) * in.d_inner + c] = sum;
-      }
-    if (!final_window) continue;
-    for (std::size_t k = 0; k < window; ++k)
-      for (std::size_t c = 0; c < in.d_inner; ++c)
-        final_window.sample(b)[k * in.d_inner + c] =
-            in.at(b, static_cast<std::ptrdiff_t>(time + k) - std::ptrdiff_t{window}, c);
-  }
-}
-
-/// d_initial (d_conv−1, d_inner) is added to as well.
-template <class T>
-void conv_backward(T* d_x, StateView<T> d_initial, T* d_weight, T* d_bias, const T* d_y,
-                   StateView<const T> d_final, const ConvInput<T>& in, const T* weight) {
-  const std::size_t batch = in.dims.batch, time = in.dims.time;
-  const auto add = [&](std::size_t b, std::ptrdiff_t t, std::size_t c, T value) {
-    if (t >= 0)
-      d_x[(b * time + static_cast<std::size_t>(t)) * in.d_inner + c] += value;
-    else if (d_initial)
-      d_initial.sample(b)[static_cast<std::size_t>(t + std::ptrdiff_t{window}) * in.d_inner + c] += value;
-  };
-  for (std::size_t b = 0; b < batch; ++b) {
-    for (std::size_t t = 0; t < time; ++t)
-      for (std::size_t c = 0; c < in.d_inner; ++c) {
-        const T d = d_y[(b * time + t) * in.d_inner + c];
-        d_bias[c] += d;
-        for (std::size_t k = 0; k < d_conv; ++k) {
-          const std::ptrdiff_t source = static_cast<std::ptrdiff_t>(t + k) - std::ptrdiff_t{window};
-          d_weight[c * d_conv + k] += d * in.at(b, source, c);
-          add(b, source, c, d * weight[c * d_conv + k]);
+struct Scan {
+  /// p (batch, time, d_inner); s (batch, time, d_state, d_inner) keeps every state for the backward pass
+  template <class T>
+  static void forward(T* p, T* s, StateView<T> final_state, const ScanInput<T>& in, const T* A_log, const T* D) {
+    const std::size_t inner = in.d_inner, states = in.d_state, time = in.dims.time;
+    for (std::size_t b = 0; b < in.dims.batch; ++b) {
+      const T* previous = in.initial ? in.initial.sample(b) : nullptr;
+      for (std::size_t t = 0; t < time; ++t) {
+        const std::size_t row = b * time + t;
+        T* const current = s + row * states * inner;
+        for (std::size_t c = 0; c < inner; ++c) {
+          const T delta = in.delta[row * inner + c], v = in.v[row * inner + c];
+          T sum = D[c] * v;
+          for (std::size_t n = 0; n < states; ++n) {
+            const T decay = std::exp(-delta * std::exp(A_log[c * states + n]));
+            const T before = previous ? previous[n * inner + c] : T(0);
+            const T now = decay * before + delta * in.B[row * states + n] * v;
+            current[n * inner + c] = now;
+            sum += in.C[row * states + n] * now;
+          }
+          p[row * inner + c] = sum;
         }
+        previous = current;
       }
-    if (!d_final) continue;
-    for (std::size_t k = 0; k < window; ++k)
-      for (std::size_t c = 0; c < in.d_inner; ++c)
-        add(b, static_cast<std::ptrdiff_t>(time + k) - std::ptrdiff_t{window}, c,
-            d_final.sample(b)[k * in.d_inner + c]);
-  }
-}
-
-/// Inputs of the selective scan, all (batch, time, ·): v, delta have d_inner channels, B and C d_state.
-template <class T>
-struct ScanInput {
-  const T *v, *delta, *B, *C;
-  StateView<const T> initial;  // (d_state, d_inner)
-  SequenceDims dims;
-  std::size_t d_inner, d_state;
-};
-
-/// p (batch, time, d_inner); s (batch, time, d_state, d_inner) keeps every state for the backward pass
-template <class T>
-void scan_forward(T* p, T* s, StateView<T> final_state, const ScanInput<T>& in, const T* A_log, const T* D) {
-  const std::size_t inner = in.d_inner, states = in.d_state, time = in.dims.time;
-  for (std::size_t b = 0; b < in.dims.batch; ++b) {
-    const T* previous = in.initial ? in.initial.sample(b) : nullptr;
-    for (std::size_t t = 0; t < time; ++t) {
-      const std::size_t row = b * time + t;
-      T* const current = s + row * states * inner;
-      for (std::size_t c = 0; c < inner; ++c) {
-        const T delta = in.delta[row * inner + c], v = in.v[row * inner + c];
-        T sum = D[c] * v;
-        for (std::size_t n = 0; n < states; ++n) {
-          const T decay = std::exp(-delta * std::exp(A_log[c * states + n]));
-          const T before = previous ? previous[n * inner + c] : T(0);
-          const T now = decay * before + delta * in.B[row * states + n] * v;
-          current[n * inner + c] = now;
-          sum += in.C[row * states + n] * now;
-        }
-        p[row * inner + c] = sum;
-      }
-      previous = current;
+      if (!final_state) continue;
+      for (std::size_t i = 0; i < states * inner; ++i) final_state.sample(b)[i] = previous[i];
     }
-    if (!final_state) continue;
-    for (std::size_t i = 0; i < states * inner; ++i) final_state.sample(b)[i] = previous[i];
   }
-}
+  template <class T>
+  static void backward(const ScanGradient<T>& d_in, const T* d_p, StateView<const T> d_final, const T* s,
+                     const ScanInput<T>& in, const T* A_log, const T* D) {
+    const std::size_t inner = in.d_inner, states = in.d_state, time = in.dims.time;
+    std::vector<T> d_s(states * inner);  // gradient of s_t, carried from t+1 to t
+    for (std::size_t b = 0; b < in.dims.batch; ++b) {
+      for (std::size_t i = 0; i < d_s.size(); ++i) d_s[i] = d_final ? d_final.sample(b)[i] : T(0);
+      for (std::size_t t = time; t-- > 0;) {
+        const std::size_t row = b * time + t;
+        const T* const current = s + row * states * inner;
+        const T* const previous = t > 0        ? current - states * inner
+                                  : in.initial ? in.initial.sample(b)
+                                               : nullptr;
+        for (std::size_t c = 0; c < inner; ++c) {
+          const T delta = in.delta[row * inner + c], v = in.v[row * inner + c], d = d_p[row * inner + c];
+          d_in.D[c] += d * v;
+          d_in.v[row * inner + c] += d * D[c];
+          for (std::size_t n = 0; n < states; ++n) {
+            const T A = -std::exp(A_log[c * states + n]);
+            const T decay = std::exp(delta * A);
+            const T decayed = decay * (previous ? previous[n * inner + c] : T(0));
+            const T B = in.B[row * states + n];
+            T& d_state = d_s[n * inner + c];
 
-/// Gradients of the scan's inputs, shaped like them; all are added to.
-template <class T>
-struct ScanGradient {
-  T *v, *delta, *B, *C;
-  StateView<T> initial;
-  T *A_log, *D;
-};
-
-template <class T>
-void scan_backward(const ScanGradient<T>& d_in, const T* d_p, StateView<const T> d_final, const T* s,
-                   const ScanInput<T>& in, const T* A_log, const T* D) {
-  const std::size_t inner = in.d_inner, states = in.d_state, time = in.dims.time;
-  std::vector<T> d_s(states * inner);  // gradient of s_t, carried from t+1 to t
-  for (std::size_t b = 0; b < in.dims.batch; ++b) {
-    for (std::size_t i = 0; i < d_s.size(); ++i) d_s[i] = d_final ? d_final.sample(b)[i] : T(0);
-    for (std::size_t t = time; t-- > 0;) {
-      const std::size_t row = b * time + t;
-      const T* const current = s + row * states * inner;
-      const T* const previous = t > 0        ? current - states * inner
-                                : in.initial ? in.initial.sample(b)
-                                             : nullptr;
-      for (std::size_t c = 0; c < inner; ++c) {
-        const T delta = in.delta[row * inner + c], v = in.v[row * inner + c], d = d_p[row * inner + c];
-        d_in.D[c] += d * v;
-        d_in.v[row * inner + c] += d * D[c];
-        for (std::size_t n = 0; n < states; ++n) {
-          const T A = -std::exp(A_log[c * states + n]);
-          const T decay = std::exp(delta * A);
-          const T decayed = decay * (previous ? previous[n * inner + c] : T(0));
-          const T B = in.B[row * states + n];
-          T& d_state = d_s[n * inner + c];
-
-          d_in.C[row * states + n] += d * current[n * inner + c];
-          d_state += d * in.C[row * states + n];
-          d_in.delta[row * inner + c] += d_state * (A * decayed + B * v);
-          d_in.A_log[c * states + n] += d_state * delta * A * decayed;  // dA/dA_log = A
-          d_in.B[row * states + n] += d_state * delta * v;
-          d_in.v[row * inner + c] += d_state * delta * B;
-          d_state *= decay;
+            d_in.C[row * states + n] += d * current[n * inner + c];
+            d_state += d * in.C[row * states + n];
+            d_in.delta[row * inner + c] += d_state * (A * decayed + B * v);
+            d_in.A_log[c * states + n] += d_state * delta * A * decayed;  // dA/dA_log = A
+            d_in.B[row * states + n] += d_state * delta * v;
+            d_in.v[row * inner + c] += d_state * delta * B;
+            d_state *= decay;
+          }
         }
       }
+      if (!d_in.initial) continue;
+      for (std::size_t i = 0; i < d_s.size(); ++i) d_in.initial.sample(b)[i] += d_s[i];
     }
-    if (!d_in.initial) continue;
-    for (std::size_t i = 0; i < d_s.size(); ++i) d_in.initial.sample(b)[i] += d_s[i];
-  }
-}
-
-/// What the backward pass needs, all (batch, time, ·).
-template <class T>
-struct Activations {
-  std::vector<T> x, z;      // (d_inner)
-  std::vector<T> c, v;      // (d_inner): convolution, after SiLU
-  std::vector<T> dt, B, C;  // (dt_rank), (d_state), (d_state)
-  std::vector<T> step;      // (d_inner): before softplus
-  std::vector<T> delta;     // (d_inner)
-  std::vector<T> s;         // (d_state, d_inner)
-  std::vector<T> p, gated;  // (d_inner)
-
-  void resize(const Sizes& sizes, SequenceDims dims) {
-    const std::size_t rows = dims.batch * dims.time;
-    for (auto* array : {&x, &z, &c, &v, &step, &delta, &p, &gated}) array->resize(rows * sizes.d_inner);
-    dt.resize(rows * sizes.rank);
-    for (auto* array : {&B, &C}) array->resize(rows * sizes.d_state);
-    s.resize(rows * sizes.d_state * sizes.d_inner);
-  }
-
-  ConvInput<T> conv_input(const Sizes& sizes, SequenceDims dims, StateView<const T> initial) const {
-    return {x.data(), initial, dims, sizes.d_inner};
-  }
-  ScanInput<T> scan_input(const Sizes& sizes, SequenceDims dims, StateView<const T> initial) const {
-    return {v.data(), delta.data(),  B.data(),     C.data(), initial.skip(window * sizes.d_inner),
-            dims,     sizes.d_inner, sizes.d_state};
   }
 };
 
-/// out, u (batch, time, d_model); the states are those of this block
+template <class T>
+using Activations = selective::Activations<T>;
+
 template <class T>
 void reference_forward(T* out, StateView<T> final_state, Activations<T>& a, const T* u,
                        StateView<const T> initial, const Parameters<const T>& w, const Sizes& sizes,
                        SequenceDims dims) {
-  const std::size_t rows = dims.batch * dims.time, d = sizes.d_model, inner = sizes.d_inner;
-  const std::size_t rank = sizes.rank, states = sizes.d_state;
-  const T* const no_bias = nullptr;
-  a.resize(sizes, dims);
-
-  linear_forward(a.x.data(), u, w.in_proj, no_bias, rows, d, inner);
-  linear_forward(a.z.data(), u, w.in_proj + inner * d, no_bias, rows, d, inner);
-  conv_forward(a.c.data(), final_state, a.conv_input(sizes, dims, initial), w.conv_weight, w.conv_bias);
-  silu_forward(a.v.data(), a.c.data(), rows * inner);
-
-  linear_forward(a.dt.data(), a.v.data(), w.x_proj, no_bias, rows, inner, rank);
-  linear_forward(a.B.data(), a.v.data(), w.x_proj + rank * inner, no_bias, rows, inner, states);
-  linear_forward(a.C.data(), a.v.data(), w.x_proj + (rank + states) * inner, no_bias, rows, inner, states);
-  linear_forward(a.step.data(), a.dt.data(), w.step.weight, w.step.bias, rows, rank, inner);
-  for (std::size_t i = 0; i < rows * inner; ++i) a.delta[i] = softplus(a.step[i]);
-
-  scan_forward(a.p.data(), a.s.data(), final_state.skip(window * inner), a.scan_input(sizes, dims, initial),
-               w.A_log, w.D);
-  gate_forward(a.gated.data(), a.p.data(), a.z.data(), rows * inner);
-  linear_forward(out, a.gated.data(), w.out_proj, no_bias, rows, inner, d);
+  selective::layer_forward<Scan>(out, final_state, a, u, initial, w, sizes, dims);
 }
 
 template <class T>
@@ -238,35 +98,7 @@ void reference_backward(T* d_u, StateView<T> d_initial, const Parameters<T>& d_w
                         StateView<const T> d_final, const Activations<T>& a, const T* u,
                         StateView<const T> initial, const Parameters<const T>& w, const Sizes& sizes,
                         SequenceDims dims) {
-  const std::size_t rows = dims.batch * dims.time, d = sizes.d_model, inner = sizes.d_inner;
-  const std::size_t rank = sizes.rank, states = sizes.d_state;
-  T* const no_bias = nullptr;
-  const std::size_t after_window = window * inner;
-  std::vector<T> d_gated(rows * inner), d_p(rows * inner), d_z(rows * inner), d_v(rows * inner),
-      d_delta(rows * inner), d_step(rows * inner), d_c(rows * inner), d_x(rows * inner);
-  std::vector<T> d_dt(rows * rank), d_B(rows * states), d_C(rows * states);
-
-  linear_backward(d_gated.data(), d_w.out_proj, no_bias, d_out, a.gated.data(), w.out_proj, rows, inner, d);
-  gate_backward(d_p.data(), d_z.data(), d_gated.data(), a.p.data(), a.z.data(), rows * inner);
-  scan_backward(
-      {d_v.data(), d_delta.data(), d_B.data(), d_C.data(), d_initial.skip(after_window), d_w.A_log, d_w.D},
-      d_p.data(), d_final.skip(after_window), a.s.data(), a.scan_input(sizes, dims, initial), w.A_log, w.D);
-
-  for (std::size_t i = 0; i < rows * inner; ++i) d_step[i] = d_delta[i] * sigmoid(a.step[i]);
-  linear_backward(d_dt.data(), d_w.step.weight, d_w.step.bias, d_step.data(), a.dt.data(), w.step.weight,
-                  rows, rank, inner);
-  linear_backward(d_v.data(), d_w.x_proj, no_bias, d_dt.data(), a.v.data(), w.x_proj, rows, inner, rank);
-  linear_backward(d_v.data(), d_w.x_proj + rank * inner, no_bias, d_B.data(), a.v.data(),
-                  w.x_proj + rank * inner, rows, inner, states);
-  linear_backward(d_v.data(), d_w.x_proj + (rank + states) * inner, no_bias, d_C.data(), a.v.data(),
-                  w.x_proj + (rank + states) * inner, rows, inner, states);
-
-  silu_backward(d_c.data(), d_v.data(), a.c.data(), rows * inner);
-  conv_backward(d_x.data(), d_initial, d_w.conv_weight, d_w.conv_bias, d_c.data(), d_final,
-                a.conv_input(sizes, dims, initial), w.conv_weight);
-  linear_backward(d_u, d_w.in_proj, no_bias, d_x.data(), u, w.in_proj, rows, d, inner);
-  linear_backward(d_u, d_w.in_proj + inner * d, no_bias, d_z.data(), u, w.in_proj + inner * d, rows, d,
-                  inner);
+  selective::layer_backward<Scan>(d_u, d_initial, d_w, d_out, d_final, a, u, initial, w, sizes, dims);
 }
 
 }  // namespace mac::mamba

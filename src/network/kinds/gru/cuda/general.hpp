@@ -4,6 +4,7 @@
 
 namespace mac::gru {
 
-cuda::RecurrenceKernels recurrence_kernels();
+template <class T>
+cuda::RecurrenceKernels<T> recurrence_kernels();
 
 }  // namespace mac::gru

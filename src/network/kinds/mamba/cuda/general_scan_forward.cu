@@ -1,169 +1,17 @@
-#include "network/cuda/launch_plan.hpp"
-#include "network/kinds/mamba/cuda/general_scan.cuh"
+#include "network/kinds/mamba/cuda/general.hpp"
+#include "network/kinds/mamba/cuda/transition.cuh"
+#include "network/selective/cuda/scan_forward.cuh"
 
 namespace mac::mamba {
 
-namespace {
-
-template <class Of>
-int shared_numbers(int rank) {
-  return 3 * Of::forward_tile * Of::stride + Projected<Of, Of::forward_tile>::size(rank);
+template <class T>
+void scan_forward(const Scan<T>& problem, T* gated, cuda::BlockStates<T> final_state, cudaStream_t stream) {
+  selective::scan_forward<T, Decaying>(problem, gated, final_state, stream);
 }
 
-/// With BORDERS, only what a segment does: the states it leaves from zeros, and Σ Δ.
-template <class Of, bool BORDERS>
-__global__ void __launch_bounds__(Of::threads)
-    forward_kernel(Scan p, float* gated, BlockStates<float> final_state) {
-  constexpr int tile = Of::forward_tile, S = Of::lane_states,
-                items = (tile * Of::channels + Of::threads - 1) / Of::threads;
-  extern __shared__ float4 shared[];
-  float* const delta = reinterpret_cast<float*>(shared);  // (tile, stride), as the next two
-  float* const delta_v = delta + tile * Of::stride;
-  float* const sums = delta_v + tile * Of::stride;  // C · s
-  const Place<Of> place(p);
-  Projected<Of, tile> projected(sums + tile * Of::stride, p.sizes.rank);
-  projected.begin(p, place);
-
-  const LaneStates<Of> own(p, place);
-  float s[S];
-  if (BORDERS || (p.segments.count > 1 && !own.exists))
-    for (float& state : s) state = 0;
-  else if (p.segments.count > 1)
-    load_states(s, own.in(p.borders, p, place.piece));
-  else
-    own.read(s, p, p.initial, place.sequence);
-
-  const int c = place.first_channel + place.column;  // where time and channels are shared out
-  const bool exists = place.exists(p, place.column);
-  const float bias = exists ? p.step_bias[c] : 0, D = exists ? p.D[c] : 0;
-  const int chunks = (p.time + scan_chunk - 1) / scan_chunk;
-  float sum_of_steps = 0;
-
-  for (int t0 = place.first_time; t0 < place.end_time; t0 += tile) {
-    projected.load(p, place, t0);
-    __syncthreads();
-    float step[items];
-    projected.steps(step, p, place, bias);
-    place.template for_each<tile>([&](int i, int t) {
-      const bool here = exists && t0 + t < place.end_time;
-      const float v = here ? p.v[place.row(p, t0 + t) * p.sizes.inner + c] : 0;
-      if (!here) step[i] = 0;
-      delta[t * Of::stride + place.column] = step[i];
-      delta_v[t * Of::stride + place.column] = step[i] * v;
-      sum_of_steps += step[i];
-    });
-    __syncthreads();
-
-    for (int first = 0; first < tile && t0 + first < place.end_time; first += scan_chunk) {
-      if (!BORDERS && p.checkpoints && own.exists)
-        store_states(own.in(p.checkpoints, p, place.sequence * chunks + (t0 + first) / scan_chunk), s);
-      float of_step[scan_chunk];
-#pragma unroll
-      for (int k = 0; k < scan_chunk; ++k) {
-        const int t = first + k;
-        const float step = delta[t * Of::stride + place.channel], v = delta_v[t * Of::stride + place.channel];
-        float B[S], C[S];
-        load_states(B, projected.B + t * Of::states + own.first_state);
-        load_states(C, projected.C + t * Of::states + own.first_state);
-        float sum = 0;
-#pragma unroll
-        for (int i = 0; i < S; ++i) {
-          s[i] = fmaf(exp2_approx(step * own.a[i]), s[i], v * B[i]);
-          sum = fmaf(C[i], s[i], sum);
-        }
-        of_step[k] = sum;
-      }
-      if (BORDERS) continue;
-      const int from = fold<1, Of::lanes>(of_step);
-      if (from >= 0)
-#pragma unroll
-        for (int k = 0; k < folded<1, Of::lanes, scan_chunk>(); ++k)
-          sums[(first + from + k) * Of::stride + place.channel] = of_step[k];
-    }
-    __syncthreads();
-    if (BORDERS) continue;
-    place.template for_each<tile>([&](int, int t) {
-      if (!exists || t0 + t >= place.end_time) return;
-      const std::size_t row = place.row(p, t0 + t);
-      const float skipped = D * p.v[row * p.sizes.inner + c], z = p.z[row * 2 * p.sizes.inner + c];
-      gated[row * p.sizes.inner + c] = (sums[t * Of::stride + place.column] + skipped) * silu(z);
-    });
-  }
-
-  if (!BORDERS) {
-    if (place.end_time == p.time) own.write(s, p, final_state, place.sequence);
-    return;
-  }
-  if (own.exists) store_states(own.in(p.borders, p, place.piece), s);
-  delta[threadIdx.x] = sum_of_steps;  // the tile is done
-  __syncthreads();
-  if (threadIdx.x >= Of::channels || !exists) return;
-  float total = 0;
-  for (int i = threadIdx.x; i < Of::threads; i += Of::channels) total += delta[i];
-  p.step_sums[place.piece * p.sizes.inner + c] = total;
-}
-
-/// borders: from what each segment leaves to what each begins with. A thread has a state of a channel of a sequence.
-__global__ void chain_kernel(Scan p, int padded_states) {
-  const std::size_t inner = static_cast<std::size_t>(p.sizes.inner), of_piece = inner * padded_states;
-  const std::size_t i = static_cast<std::size_t>(blockIdx.x) * blockDim.x + threadIdx.x;
-  if (i >= p.batch * of_piece) return;
-  const std::size_t sequence = i / of_piece, place = i % of_piece, channel = place / padded_states;
-  const int n = static_cast<int>(place % padded_states);
-  if (n >= p.sizes.states) return;  // stays zero
-  const float a = decay_rate(p.A_log[channel * p.sizes.states + n]);
-  float state = p.initial ? p.initial.of(sequence)[n * inner + channel] : 0;
-  for (int segment = 0; segment < p.segments.count; ++segment) {
-    const std::size_t piece = sequence * p.segments.count + segment;
-    float& border = p.borders[piece * of_piece + place];
-    const float after = fmaf(exp2_approx(p.step_sums[piece * inner + channel] * a), state, border);
-    border = state;
-    state = after;
-  }
-}
-
-template <class Of, bool BORDERS>
-void launch(const Scan& p, float* gated, BlockStates<float> final_state, cudaStream_t stream) {
-  const std::size_t bytes = sizeof(float) * static_cast<std::size_t>(shared_numbers<Of>(p.sizes.rank));
-  cuda::allow_shared_memory(forward_kernel<Of, BORDERS>, bytes);
-  const dim3 grid(static_cast<unsigned>(p.batch * p.segments.count),
-                  static_cast<unsigned>((p.sizes.inner + Of::channels - 1) / Of::channels));
-  forward_kernel<Of, BORDERS><<<grid, Of::threads, bytes, stream>>>(p, gated, final_state);
-}
-
-}  // namespace
-
-ScanShape scan_shape(const ScanSizes& sizes) {
-  ScanShape shape{};
-  with_shape(sizes.states, [&](auto of) { shape = {of.states, of.channels}; });
-  return shape;
-}
-
-ScanSegments scan_segments(const ScanSizes& sizes, std::size_t batch, std::size_t time_points) {
-  // Blocks that keep an H200 busy; not asked of the device, so that every device sums in the same order. To scan twice
-  // costs two fifths more, and segments of fewer than 256 steps more than that.
-  constexpr int busy = 396, shortest = 256, tile = 32;
-  const ScanShape shape = scan_shape(sizes);
-  const int time = static_cast<int>(time_points),
-            blocks =
-                static_cast<int>(batch) * ((sizes.inner + shape.block_channels - 1) / shape.block_channels);
-  const int most = busy / blocks < time / shortest ? busy / blocks : time / shortest;
-  if (most < 3) return {1, time};
-  const int of_segment = ((time + most - 1) / most + tile - 1) / tile * tile;
-  return {(time + of_segment - 1) / of_segment, of_segment};
-}
-
-void scan_forward(const Scan& problem, float* gated, BlockStates<float> final_state, cudaStream_t stream) {
-  with_shape(problem.sizes.states, [&](auto of) {
-    using Of = decltype(of);
-    if (problem.segments.count > 1) {
-      launch<Of, true>(problem, gated, final_state, stream);
-      const std::size_t count = static_cast<std::size_t>(problem.batch) *
-                                static_cast<std::size_t>(problem.sizes.inner) * Of::states;
-      chain_kernel<<<static_cast<unsigned>((count + 255) / 256), 256, 0, stream>>>(problem, Of::states);
-    }
-    launch<Of, false>(problem, gated, final_state, stream);
-  });
-}
+#define MAC_SCALAR(T) template void scan_forward<T>(const Scan<T>&, T*, cuda::BlockStates<T>, cudaStream_t);
+MAC_SCALAR(float)
+MAC_SCALAR(double)
+#undef MAC_SCALAR
 
 }  // namespace mac::mamba

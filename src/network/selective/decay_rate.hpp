@@ -1,10 +1,10 @@
-// The rates of the state-space decay, in the form the vector function `decay` takes them.
+// The rates of a state's decay, in the form the vector function `decay` takes them.
 #pragma once
 
 #include <cmath>
 #include <mac/host_device.hpp>
 
-namespace mac::mamba {
+namespace mac::selective {
 
 /// a = A·log2(e) with A = −exp(A_log), so that exp(Δ A) = 2^(Δ a). Step and sequence mode use this one value.
 template <class T>
@@ -12,4 +12,4 @@ MAC_HOST_DEVICE T decay_rate(T A_log) {
   return static_cast<T>(-std::exp(static_cast<double>(A_log)) * 1.44269504088896340736);
 }
 
-}  // namespace mac::mamba
+}  // namespace mac::selective

@@ -1,18 +1,18 @@
-// The inside of a Mamba block between its linear layers: convolution, step size, gate (the scan is in
-// scan.cpp).
+// The inside of a selective block between its linear layers: convolution, step size, gate (the scans are in
+// scan-inl.hpp).
 #include "network/cpu/targets.hpp"
 
 #undef HWY_TARGET_INCLUDE
-#define HWY_TARGET_INCLUDE "network/kinds/mamba/cpu/channels.cpp"
+#define HWY_TARGET_INCLUDE "network/selective/cpu/channels.cpp"
 #include <hwy/foreach_target.h>
 
 #include "network/cpu/lane_sum-inl.hpp"
 #include "network/cpu/unroll.hpp"
-#include "network/kinds/mamba/cpu/kernels.hpp"
+#include "network/selective/cpu/kernels.hpp"
 
-#ifndef MAC_NETWORK_KINDS_MAMBA_CPU_CHANNELS_ONCE
-#define MAC_NETWORK_KINDS_MAMBA_CPU_CHANNELS_ONCE
-#include "network/kinds/mamba/layer.hpp"
+#ifndef MAC_NETWORK_SELECTIVE_CPU_CHANNELS_ONCE
+#define MAC_NETWORK_SELECTIVE_CPU_CHANNELS_ONCE
+#include "network/selective/layer.hpp"
 #endif
 
 HWY_BEFORE_NAMESPACE();
@@ -22,7 +22,7 @@ namespace {
 
 using cpu::Rows;
 
-constexpr std::size_t kTaps = mamba::Sizes::d_conv;
+constexpr std::size_t kTaps = selective::Sizes::d_conv;
 
 template <class T>
 void conv_forward(Rows<T> out, Rows<T> slope, Rows<const T> in, const T* weight, const T* bias,
@@ -116,12 +116,12 @@ void gate_backward_z(Rows<T> d_z, Rows<T> g, Rows<const T> d_g, Rows<const T> y,
 }
 
 template <class T>
-mamba::ChannelKernels<T> table() {
+selective::ChannelKernels<T> table() {
   return {&conv_forward<T>, &conv_backward<T>,   &softplus_forward<T>,
           &gate_forward<T>, &gate_backward_y<T>, &gate_backward_z<T>};
 }
-mamba::ChannelKernels<float> mamba_table_float() { return table<float>(); }
-mamba::ChannelKernels<double> mamba_table_double() { return table<double>(); }
+selective::ChannelKernels<float> channel_table_float() { return table<float>(); }
+selective::ChannelKernels<double> channel_table_double() { return table<double>(); }
 
 }  // namespace
 }  // namespace HWY_NAMESPACE
@@ -130,7 +130,7 @@ HWY_AFTER_NAMESPACE();
 
 #if HWY_ONCE
 namespace mac {
-MAC_DISPATCH(mamba::ChannelKernels<float>, mamba::channel_kernels<float>, mamba_table_float)
-MAC_DISPATCH(mamba::ChannelKernels<double>, mamba::channel_kernels<double>, mamba_table_double)
+MAC_DISPATCH(selective::ChannelKernels<float>, selective::channel_kernels<float>, channel_table_float)
+MAC_DISPATCH(selective::ChannelKernels<double>, selective::channel_kernels<double>, channel_table_double)
 }  // namespace mac
 #endif

@@ -1,0 +1,221 @@
+// The scan where the states after every step are in memory, for the kernels of a kind: single steps of many sequences, and short
+// sequences whose states others read on from. A thread has a channel of a sequence, and goes through its steps; a block
+// has some channels of every so-many-th sequence, whose gradients of weights its threads sum. The way back reads the
+// state before each step, so that nothing is kept or computed anew but Δ and one step of the states.
+//
+// Reading and writing the states, (states, inner) of a sequence, takes nearly all of the time.
+#pragma once
+
+#include "network/cuda/general/activations.cuh"
+#include "network/cuda/launch_plan.hpp"
+#include "network/selective/cuda/scan.cuh"
+
+namespace mac::selective {
+
+namespace {
+
+template <class T>
+__device__ T* states_before(BlockStates<T> initial, BlockStates<T> after, std::size_t sequence, int t) {
+  if (t > 0) return after.of(sequence) + static_cast<std::size_t>(t - 1) * after.step;
+  return initial ? initial.of(sequence) : nullptr;
+}
+
+/// A thread's channel, and the rates of its states in shared memory, (states, threads).
+template <class T, class Transition>
+struct Channel {
+  static constexpr int U = Transition::unit;
+  int number;
+  bool exists;
+  T* rates;
+
+  __device__ Channel(const Scan<T>& p, T* shared)
+      : number(static_cast<int>(blockIdx.y * blockDim.x + threadIdx.x)),
+        exists(number < p.sizes.inner),
+        rates(shared + threadIdx.x) {
+    for (int n = 0; n < p.sizes.states; ++n)
+      rates[n * blockDim.x] = exists ? Transition::rate(p, number, n) : 0;
+  }
+  /// Of the unit of states that begins with state n.
+  __device__ void rates_of(T (&unit)[U], int n) const {
+#pragma unroll
+    for (int j = 0; j < U; ++j) unit[j] = rates[(n + j) * blockDim.x];
+  }
+  /// Δ
+  __device__ T step(const Scan<T>& p, const T* projected) const {
+    if (!exists) return 0;
+    T sum = p.step_bias[number];
+    for (int k = 0; k < p.sizes.rank; ++k)
+      sum = fma(p.step_weight[number * p.sizes.rank + k], projected[k], sum);
+    return cuda::softplus(sum);
+  }
+};
+
+template <class T, class Transition>
+__global__ void forward_steps_kernel(Scan<T> p, T* gated, BlockStates<T> states) {
+  constexpr int U = Transition::unit;
+  extern __shared__ float4 shared_fours[];
+  const Channel<T, Transition> channel(p, reinterpret_cast<T*>(shared_fours));
+  if (!channel.exists) return;
+  const int c = channel.number, inner = p.sizes.inner, n_states = p.sizes.states;
+  const T D = p.D[c];
+  for (std::size_t sequence = blockIdx.x; sequence < p.batch; sequence += gridDim.x)
+    for (int t = 0; t < p.time; ++t) {
+      const std::size_t row = sequence * p.time + t;
+      const T* const projected = p.projected + row * p.sizes.projected();
+      const T *const B = projected + p.sizes.rank, *const C = B + n_states;
+      const T* const from =
+          states_before<const T>(p.initial, {states.data, states.stride, states.step}, sequence, t);
+      T* const to = states.after(sequence, t, p.time);
+      const T step = channel.step(p, projected), v = p.v[row * inner + c], step_v = step * v;
+      T sum = 0;
+#pragma unroll 8
+      for (int n = 0; n < n_states; n += U) {
+        T rates[U], factors[U], drive[U], s[U];
+        channel.rates_of(rates, n);
+        Transition::factors(factors, step, rates);
+#pragma unroll
+        for (int j = 0; j < U; ++j) s[j] = from ? from[(n + j) * inner + c] : 0, drive[j] = step_v * B[n + j];
+        Transition::advance(s, factors, drive);
+#pragma unroll
+        for (int j = 0; j < U; ++j) {
+          if (to) to[(n + j) * inner + c] = s[j];
+          sum = fma(C[n + j], s[j], sum);
+        }
+      }
+      gated[row * inner + c] = (sum + D * v) * silu(p.z[row * 2 * inner + c]);
+    }
+}
+
+/// Some states at once, whose sums over channels are folded together.
+constexpr int states_at_once = 8;
+
+template <class T, class Transition>
+__global__ void backward_steps_kernel(Scan<T> p, ScanGradients<T> d) {
+  constexpr int U = Transition::unit;
+  static_assert(states_at_once % U == 0);
+  constexpr T ln_2 = 0.693147180559945309417;
+  const int inner = p.sizes.inner, n_states = p.sizes.states, threads = static_cast<int>(blockDim.x),
+            warps = threads / 32, padded = (n_states + states_at_once - 1) / states_at_once * states_at_once;
+  // (states, threads): rates, their gradients, and the gradients of the states before a step; then (warp, B and C).
+  extern __shared__ float4 shared_fours[];
+  T* const shared = reinterpret_cast<T*>(shared_fours);
+  const Channel<T, Transition> channel(p, shared);
+  T* const d_rates = channel.rates + n_states * threads;
+  T* const d_before = d_rates + n_states * threads;
+  T* const of_warps = shared + 3 * n_states * threads;
+  for (int n = 0; n < n_states; ++n) d_rates[n * threads] = 0;
+  const int c = channel.number;
+  const bool exists = channel.exists;
+  const T D = exists ? p.D[c] : 0;
+  T d_D = 0, d_bias = 0;
+
+  for (std::size_t sequence = blockIdx.x; sequence < p.batch; sequence += gridDim.x)
+    for (int t = p.time - 1; t >= 0; --t) {
+      const std::size_t row = sequence * p.time + t;
+      const T* const projected = p.projected + row * p.sizes.projected();
+      const T *const B = projected + p.sizes.rank, *const C = B + n_states;
+      const T* const from = states_before<const T>(p.initial, p.after, sequence, t);
+      const T* const d_after = d.d_final.after(sequence, t, p.time);
+      T* const d_initial = t == 0 && d.d_initial ? d.d_initial.of(sequence) : nullptr;
+      const T step = channel.step(p, projected), v = exists ? p.v[row * inner + c] : 0, step_v = step * v,
+              z = exists ? p.z[row * 2 * inner + c] : 0, d_gated = exists ? d.d_gated[row * inner + c] : 0,
+              d_p = d_gated * silu(z);
+      T scanned = 0, q = 0, d_decay = 0;
+      for (int first = 0; first < n_states; first += states_at_once) {
+        T of_BC[2 * states_at_once];
+#pragma unroll
+        for (int i = 0; i < states_at_once; i += U) {
+          const int n = first + i;
+#pragma unroll
+          for (int j = i; j < i + U; ++j) of_BC[j] = of_BC[states_at_once + j] = 0;
+          if (n >= n_states || !exists) continue;
+          T rates[U], factors[U], drive[U], before[U], s[U], d_s[U], exponents[U], nothing[U] = {};
+          channel.rates_of(rates, n);
+          Transition::factors(factors, step, rates);
+#pragma unroll
+          for (int j = 0; j < U; ++j) {
+            before[j] = s[j] = from ? from[(n + j) * inner + c] : 0;
+            drive[j] = step_v * B[n + j];
+            d_s[j] = t + 1 < p.time ? d_before[(n + j) * threads] : 0;
+            if (d_after) d_s[j] += d_after[(n + j) * inner + c];
+          }
+          Transition::advance(s, factors, drive);
+#pragma unroll
+          for (int j = 0; j < U; ++j) {
+            d_s[j] = fma(d_p, C[n + j], d_s[j]);
+            scanned = fma(C[n + j], s[j], scanned);
+            q = fma(d_s[j], B[n + j], q);
+            of_BC[i + j] = d_s[j] * step_v;
+            of_BC[states_at_once + i + j] = d_p * s[j];
+          }
+          Transition::exponents(exponents, d_s, factors, before);
+          Transition::retreat(d_s, factors, nothing);
+#pragma unroll
+          for (int j = 0; j < U; ++j) {
+            d_decay = fma(exponents[j], rates[j], d_decay);
+            d_rates[(n + j) * threads] = fma(exponents[j], step, d_rates[(n + j) * threads]);
+            if (t > 0) d_before[(n + j) * threads] = d_s[j];
+            if (d_initial) d_initial[(n + j) * inner + c] = d_s[j];
+          }
+        }
+        const int place = fold<1, 32>(of_BC);
+        if (place < 0) continue;
+        const int n = first + place % states_at_once;
+        of_warps[threadIdx.x / 32 * 2 * padded + (place < states_at_once ? n : padded + n)] = of_BC[0];
+      }
+      if (exists) {
+        d.d_z[row * 2 * inner + c] = d_gated * fma(D, v, scanned) * silu_slope(z, sigmoid(z));
+        d.d_v[row * inner + c] = fma(step, q, D * d_p);
+        // dA/da = ln 2; the derivative of softplus is 1 − e^(−Δ).
+        const T d_step = fma(ln_2, d_decay, v * q) * -expm1(-step);
+        d.d_step[row * inner + c] = d_step;
+        d_D = fma(d_p, v, d_D);
+        d_bias += d_step;
+      }
+      __syncthreads();
+      for (int j = static_cast<int>(threadIdx.x); j < 2 * n_states; j += threads) {
+        T sum = 0;
+        for (int warp = 0; warp < warps; ++warp)
+          sum += of_warps[warp * 2 * padded + (j < n_states ? j : padded + j - n_states)];
+        const std::size_t rows = static_cast<std::size_t>(p.batch) * p.time;
+        d.d_BC[(blockIdx.y * rows + row) * 2 * n_states + j] = sum;
+      }
+      __syncthreads();
+    }
+
+  if (!exists) return;
+  T* const to = d.parts + static_cast<std::size_t>(blockIdx.x) * inner * (n_states + 2);
+  for (int n = 0; n < n_states; ++n)  // a rate's derivative by its logarithm is itself
+    to[Transition::place(c, n, inner, n_states)] = d_rates[n * threads] * channel.rates[n * threads] * ln_2;
+  to[inner * n_states + c] = d_D;
+  to[inner * (n_states + 1) + c] = d_bias;
+}
+
+template <class T>
+dim3 steps_grid(const Scan<T>& p) {
+  return dim3(static_cast<unsigned>(step_parts(static_cast<std::size_t>(p.batch))),
+              static_cast<unsigned>(step_channel_blocks(p.sizes)));
+}
+
+template <class T, class Transition>
+void scan_steps_forward(const Scan<T>& problem, T* gated, BlockStates<T> states, cudaStream_t stream) {
+  const int threads = step_block_channels(problem.sizes);
+  const std::size_t bytes = sizeof(T) * static_cast<std::size_t>(problem.sizes.states * threads);
+  cuda::allow_shared_memory(forward_steps_kernel<T, Transition>, bytes);
+  forward_steps_kernel<T, Transition>
+      <<<steps_grid(problem), threads, bytes, stream>>>(problem, gated, states);
+}
+
+template <class T, class Transition>
+void scan_steps_backward(const Scan<T>& problem, const ScanGradients<T>& gradients, cudaStream_t stream) {
+  const int states = problem.sizes.states, threads = step_block_channels(problem.sizes),
+            padded = (states + states_at_once - 1) / states_at_once * states_at_once;
+  const std::size_t bytes =
+      sizeof(T) * static_cast<std::size_t>(3 * states * threads + threads / 32 * 2 * padded);
+  cuda::allow_shared_memory(backward_steps_kernel<T, Transition>, bytes);
+  backward_steps_kernel<T, Transition><<<steps_grid(problem), threads, bytes, stream>>>(problem, gradients);
+}
+
+}  // namespace
+
+}  // namespace mac::selective
