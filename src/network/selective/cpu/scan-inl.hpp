@@ -128,12 +128,20 @@ HWY_INLINE void scan_back(const selective::ScanRowGradients<T> out, Rows<const T
     d_rate[k] = hn::Zero(d);
     s[k / U][k % U] = hn::Load(d, history + (in.rows * N + k) * W);
   }
+  // Pointers to eleven rows with strides of their own would not fit the registers: there are two strides, and C lies
+  // behind B.
+  const std::size_t wide = in.x.stride, narrow = in.B.stride;
+  const std::ptrdiff_t to_C = in.C.data - in.B.data;
+  const T *const d_ys = d_y.data + c * W, *const deltas = in.delta.data + c * W, *const xs = in.x.data + c * W;
+  const T* const Bs = in.B.data + n * W;
+  T *const d_Bs = out.B.data + n * W, *const d_deltas = out.delta.data + c * W, *const d_xs = out.x.data + c * W;
   for (std::size_t t = in.rows; t-- > 0;) {
-    const auto g = hn::Load(d, d_y.row(t) + c * W);
-    const auto delta = hn::Load(d, in.delta.row(t) + c * W), x = hn::Load(d, in.x.row(t) + c * W);
+    const std::size_t row = t * wide;
+    const auto g = hn::Load(d, d_ys + row);
+    const auto delta = hn::Load(d, deltas + row), x = hn::Load(d, xs + row);
     const auto delta_x = hn::Mul(delta, x);
-    const T *B = in.B.row(t) + n * W, *C = in.C.row(t) + n * W;
-    T *d_B = out.B.row(t) + n * W, *d_C = out.C.row(t) + n * W;
+    const T *B = Bs + t * narrow, *C = B + to_C;
+    T *d_B = d_Bs + t * narrow, *d_C = d_B + to_C;
     auto d_delta_x = hn::Zero(d), d_exponent = hn::Zero(d);
     MAC_UNROLL for (std::size_t unit = 0; unit < N / U; ++unit) {
       Vector<T> factors[U], q[U];
@@ -154,7 +162,7 @@ HWY_INLINE void scan_back(const selective::ScanRowGradients<T> out, Rows<const T
         d_rate[unit * U + j] = hn::MulAdd(q[j], delta, d_rate[unit * U + j]);
       }
     }
-    T *d_delta = out.delta.row(t) + c * W, *d_x = out.x.row(t) + c * W;
+    T *d_delta = d_deltas + row, *d_x = d_xs + row;
     d_exponent = hn::Mul(d_exponent, hn::Set(d, kLn2));
     const auto earlier_x = kFirst ? hn::Mul(hn::Set(d, in.D[c]), g) : hn::Load(d, d_x);
     const auto earlier_delta = kFirst ? d_exponent : hn::Add(hn::Load(d, d_delta), d_exponent);

@@ -39,7 +39,19 @@ HWY_INLINE void conv_step(T* x, T* history, const T* input, const selective::Pac
   }
 }
 
-/// With Δ = softplus(delta): s ← F s + Δ x B, g = (C·s + D x) SiLU(z); the state s is (d_state, d_inner). F is as the
+/// delta = softplus(dt_proj(dt)): all of them before the scan, which would wait for one after the other
+template <class T>
+HWY_INLINE void step_sizes(T* delta, const T* dt, const cpu::PackedLinear<T>& w) {
+  const Tag<T> d;
+  for (std::size_t c = 0; c < w.outputs; c += kLanes<T>) {
+    auto v = hn::Load(d, w.bias + c);
+    for (std::size_t r = 0; r < w.inputs; ++r)
+      v = hn::MulAdd(hn::Set(d, dt[r]), hn::Load(d, w.weight + r * w.outputs + c), v);
+    hn::Store(softplus<T>(v), d, delta + c);
+  }
+}
+
+/// s ← F s + Δ x B, g = (C·s + D x) SiLU(z); the state s is (d_state, d_inner). F is as the
 /// Transition says (scan-inl.hpp).
 template <class T, class Transition>
 HWY_INLINE void scan_step(T* g, T* state, const T* x, const T* z, const T* delta, const T* B, const T* C,
@@ -50,7 +62,7 @@ HWY_INLINE void scan_step(T* g, T* state, const T* x, const T* z, const T* delta
   for (std::size_t c = 0; c < inner; c += kLanes<T>) {
     const std::size_t count = std::min(kLanes<T>, inner - c);
     const auto input = hn::Load(d, x + c);
-    const auto step = softplus<T>(hn::Load(d, delta + c));
+    const auto step = hn::Load(d, delta + c);
     const auto step_input = hn::Mul(step, input);
     auto y = hn::Zero(d);
     for (std::size_t n = 0; n < states; n += U) {
@@ -85,7 +97,7 @@ void selective_step(const Packed& packed, const StepTile<T>& a, T* state, std::s
   for (std::size_t s = 0; s < S; ++s)
     conv_step(x + s * a.stride, state + s * state_stride, input + s * a.stride, w, inner, w.inner);
   linear<T, S>(narrow, a.stride, x, a.stride, w.x_proj);
-  linear<T, S>(delta, a.stride, narrow, a.stride, w.dt_proj);
+  for (std::size_t s = 0; s < S; ++s) step_sizes(delta + s * a.stride, narrow + s * a.stride, w.dt_proj);
   for (std::size_t s = 0; s < S; ++s) {
     const T* B = narrow + s * a.stride + rank;
     scan_step<T, Transition>(g + s * a.stride, state + s * state_stride + (sizes.d_conv - 1) * inner, x + s * a.stride,
