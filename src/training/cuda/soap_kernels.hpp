@@ -37,7 +37,7 @@ struct SoapSide {
 struct SoapSlab {
   int of, first, rows;
 };
-inline constexpr int soap_slab_rows = 16;
+inline constexpr int soap_slab_rows = 4;
 
 /// The matrices of one model; lists in device memory. Slabs of matrices come before those of vectors.
 struct SoapProblem {
