@@ -71,10 +71,11 @@ bool BasicDeviceNetwork<T>::is_general() const {
   return std::string_view(kernels_) == "general";
 }
 
+bool may_take_general_path() { return asked(Kernels::fastest) == Kernels::fastest && has_cublas(); }
+
 Kernels kernels_for_single_steps(std::size_t sequences) {
-  constexpr std::size_t many = 2000;  // whose work hides the launches of the general path, some forty a block
-  const bool free = asked(Kernels::fastest) == Kernels::fastest;
-  return free && sequences >= many && has_cublas() ? Kernels::general : Kernels::fastest;
+  constexpr std::size_t many = 4000;  // whose work hides the launches of the general path, some forty a block
+  return sequences >= many && may_take_general_path() ? Kernels::general : Kernels::fastest;
 }
 
 template <class T>

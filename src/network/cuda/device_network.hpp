@@ -43,6 +43,9 @@ class BasicDeviceNetwork {
 };
 using DeviceNetwork = BasicDeviceNetwork<float>;
 
+/// Whether cuBLAS is there, and the environment asks for no other kernels.
+bool may_take_general_path();
+
 /// The fastest kernels for one step of so many sequences. The fused ones take steps four at a time, of which one would be
 /// there.
 Kernels kernels_for_single_steps(std::size_t sequences);

@@ -8,6 +8,18 @@ std::size_t reading_bytes(const NetworkShape& shape, std::size_t starts) {
   return starts * (DeviceNetwork(shape, 1).tape_bytes({1, 1}) + 2 * shape.state_size() * sizeof(float));
 }
 
+namespace {
+
+/// So many states of a window are read faster in one pass of the general path, with its many launches, than one after the
+/// other by fused kernels.
+constexpr std::size_t many_starts = 12;
+
+bool reads_at_once(const DeviceNetwork& network, std::size_t starts) {
+  return starts > 1 && (network.is_general() || (starts >= many_starts && may_take_general_path()));
+}
+
+}  // namespace
+
 // With one starting state the windows of all models are one run of every array and are read together.
 AutoregressiveRolloutLoss::AutoregressiveRolloutLoss(const StagePlan& stage, const LossContext& context,
                                                      SampleShape sample, const NetworkShape& shape,
@@ -20,7 +32,7 @@ AutoregressiveRolloutLoss::AutoregressiveRolloutLoss(const StagePlan& stage, con
   problem_.autoregressive = true;
   memory_.reserve(chains() * state());
   d_memory_.reserve(chains() * state());
-  if (starts_ > 1 && network_.is_general()) {
+  if (reads_at_once(network_, starts_)) {
     reader_.emplace(shape, models);
     x_of_windows_.reserve(chains() * d_in());
     y_of_windows_.reserve(chains() * d_out());

@@ -1,6 +1,6 @@
 // The rollout loss in autoregressive form: step s of chain t follows X_0..X_t, z(t,1), ..., z(t,s) with a memory of its
-// own. Step 0 reads the data: all windows in one pass where the network's kernels leave the memory after every state,
-// else one state of all windows after the other. Who takes the steps after it, derives.
+// own. Step 0 reads the data: in one pass of the general path, which leaves the memory after every state, or one state of
+// all windows after the other. Who takes the steps after it, derives.
 #pragma once
 
 #include <optional>

@@ -74,6 +74,7 @@ class DeviceDescent final : public Descent<float> {
   }
 
   void read(std::size_t model, TrainingState<float>& state) override {
+    if (soap_) soap_->settle(stream_);
     get(parameters_, model, state.parameters);
     state.optimiser.clear();
     get(first_moment_, model, state.optimiser[first_moment_key]);

@@ -100,7 +100,8 @@ void DeviceSoap::put(std::size_t model, const std::vector<float>& bases) {
         "copying to it");
 }
 
-void DeviceSoap::get(std::size_t model, std::vector<float>& bases, cudaStream_t stream) const {
+void DeviceSoap::get(std::size_t model, std::vector<float>& bases, cudaStream_t stream) {
+  settle(stream);
   bases.resize(problem_.bases);
   check(cudaMemcpyAsync(bases.data(), bases_.data() + model * problem_.bases, problem_.bases * sizeof(float),
                         cudaMemcpyDeviceToHost, stream),
@@ -108,11 +109,20 @@ void DeviceSoap::get(std::size_t model, std::vector<float>& bases, cudaStream_t 
 }
 
 void DeviceSoap::step(SoapArrays arrays, const DeviceStep& step, bool follow, const double* norms,
-                      cudaStream_t stream) const {
+                      cudaStream_t stream) {
+  settle(stream);
   arrays.bases = bases_.data(), arrays.work = work_.data();
   arrays.doubles = doubles_.data(), arrays.orders = orders_.data();
-  launch_soap(problem_, arrays, step, follow, norms, static_cast<int>(models_), shared_memory().per_block,
-              stream);
+  const int models = static_cast<int>(models_);
+  launch_soap(problem_, arrays, step, follow, norms, models, stream);
+  if (!follow) return;
+  // The next step needs it at its end: until then its forward and backward pass run beside this.
+  launch_soap_follow(problem_, arrays, models, shared_memory().per_block, beside_.leave(stream));
+  following_ = true;
+}
+
+void DeviceSoap::settle(cudaStream_t stream) {
+  if (std::exchange(following_, false)) beside_.join(stream);
 }
 
 }  // namespace mac::cuda

@@ -23,13 +23,14 @@ class DeviceSoap {
 
   /// The bases of a model, as in Soap; empty: those before the first step.
   void put(std::size_t model, const std::vector<float>& bases);
-  void get(std::size_t model, std::vector<float>& bases, cudaStream_t stream) const;
+  void get(std::size_t model, std::vector<float>& bases, cudaStream_t stream);
 
   /// The caller's arrays: parameters, gradient, moments and average, (model, parameters). Bases and working
   /// memory are added here. Gradients longer than step.clip are clipped in place. With `follow` the bases
-  /// follow the covariances.
-  void step(SoapArrays arrays, const DeviceStep& step, bool follow, const double* norms,
-            cudaStream_t stream) const;
+  /// follow the covariances, and the second moments them, beside what the stream does until settle().
+  void step(SoapArrays arrays, const DeviceStep& step, bool follow, const double* norms, cudaStream_t stream);
+  /// Bases and second moments are complete for what the stream does from here on; step() and get() begin with it.
+  void settle(cudaStream_t stream);
 
  private:
   std::size_t models_;
@@ -41,6 +42,8 @@ class DeviceSoap {
   DeviceArray<float> bases_, work_;
   DeviceArray<double> doubles_;
   DeviceArray<int> orders_;
+  SideStream beside_;
+  bool following_ = false;
 };
 
 }  // namespace mac::cuda

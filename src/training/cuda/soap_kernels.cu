@@ -298,23 +298,33 @@ __global__ void __launch_bounds__(follow_threads) reorder_kernel(const SoapProbl
 
 }  // namespace
 
+namespace {
+
+dim3 grid_of(int blocks, int models) {
+  return dim3(static_cast<unsigned>(blocks), static_cast<unsigned>(models));
+}
+
+}  // namespace
+
 void launch_soap(const SoapProblem& problem, const SoapArrays& arrays, const DeviceStep& step, bool follow,
-                 const double* norms, int models, std::size_t shared_bytes, cudaStream_t stream) {
-  const auto grid = [&](int blocks) {
-    return dim3(static_cast<unsigned>(blocks), static_cast<unsigned>(models));
-  };
-  moments_kernel<<<grid(problem.slab_count), threads, 0, stream>>>(problem, arrays, step, norms);
+                 const double* norms, int models, cudaStream_t stream) {
+  moments_kernel<<<grid_of(problem.slab_count, models), threads, 0, stream>>>(problem, arrays, step, norms);
   if (problem.matrices == 0) return;
-  rotate_kernel<<<grid(problem.matrix_slabs), threads, 0, stream>>>(problem, arrays, step);
-  move_kernel<<<grid(problem.matrix_slabs), threads, 0, stream>>>(problem, arrays, step);
-  covariance_kernel<<<grid(problem.side_slab_count), threads, 0, stream>>>(problem, arrays, follow);
-  if (!follow) return;
+  rotate_kernel<<<grid_of(problem.matrix_slabs, models), threads, 0, stream>>>(problem, arrays, step);
+  move_kernel<<<grid_of(problem.matrix_slabs, models), threads, 0, stream>>>(problem, arrays, step);
+  covariance_kernel<<<grid_of(problem.side_slab_count, models), threads, 0, stream>>>(problem, arrays,
+                                                                                      follow);
+}
+
+void launch_soap_follow(const SoapProblem& problem, const SoapArrays& arrays, int models,
+                        std::size_t shared_bytes, cudaStream_t stream) {
+  if (problem.matrices == 0) return;
   const std::size_t largest = static_cast<std::size_t>(problem.largest_side);
   const std::size_t bytes = std::min(shared_bytes, largest * largest * sizeof(double));
   allow_shared_memory(orthonormalise_kernel, bytes);
-  orthonormalise_kernel<<<grid(problem.side_count), follow_threads, bytes, stream>>>(problem, arrays,
-                                                                                     bytes / sizeof(double));
-  reorder_kernel<<<grid(problem.matrices), follow_threads, 0, stream>>>(problem, arrays);
+  orthonormalise_kernel<<<grid_of(problem.side_count, models), follow_threads, bytes, stream>>>(
+      problem, arrays, bytes / sizeof(double));
+  reorder_kernel<<<grid_of(problem.matrices, models), follow_threads, 0, stream>>>(problem, arrays);
 }
 
 }  // namespace mac::cuda

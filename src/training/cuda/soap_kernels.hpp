@@ -37,7 +37,7 @@ struct SoapSide {
 struct SoapSlab {
   int of, first, rows;
 };
-inline constexpr int soap_slab_rows = 16;
+inline constexpr int soap_slab_rows = 4;
 
 /// The matrices of one model; lists in device memory. Slabs of matrices come before those of vectors.
 struct SoapProblem {
@@ -57,9 +57,12 @@ struct SoapArrays {
   int* orders = nullptr;
 };
 
-/// Clips the gradients in place by their norms (model), then takes the step; with `follow` the bases follow
-/// the covariances.
+/// Clips the gradients in place by their norms (model), then takes the step; with `follow` it makes ready what
+/// launch_soap_follow takes.
 void launch_soap(const SoapProblem& problem, const SoapArrays& arrays, const DeviceStep& step, bool follow,
-                 const double* norms, int models, std::size_t shared_bytes, cudaStream_t stream);
+                 const double* norms, int models, cudaStream_t stream);
+/// The bases follow the covariances, and the second moments them.
+void launch_soap_follow(const SoapProblem& problem, const SoapArrays& arrays, int models,
+                        std::size_t shared_bytes, cudaStream_t stream);
 
 }  // namespace mac::cuda

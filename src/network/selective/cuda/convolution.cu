@@ -149,6 +149,10 @@ __global__ void __launch_bounds__(threads)
     T later[3] = {};
     T x[4];
     for (int k = 0; k < 4; ++k) x[k] = input_at(p, sequence, channel, p.time - 4 + k);
+    // Of a single step what is read is read before anything is written, which it would wait for.
+    const T* const of_single = p.time == 1 && gradients.d_final ? gradients.d_final.of(sequence) : nullptr;
+    T single[window];
+    for (int k = 0; k < window; ++k) single[k] = of_single ? of_single[k * p.inner + channel] : T(0);
     for (int t = p.time - 1; t >= -window; --t) {
       const std::size_t row = sequence * p.time + t;
       T d_c = 0;
@@ -157,10 +161,13 @@ __global__ void __launch_bounds__(threads)
         d_c = gradients.d_v[row * p.inner + channel] * silu_slope(c, sigmoid(c));
       }
       T d_x = fma(w.k[3], d_c, fma(w.k[2], later[0], fma(w.k[1], later[1], w.k[0] * later[2])));
-      for (int k = 0; k < window; ++k)
-        if (const int after = t + 2 - k; after >= 0 && after < p.time)
-          if (const T* const d_state = gradients.d_final.after(sequence, after, p.time))
-            d_x += d_state[k * p.inner + channel];
+      if (p.time == 1)
+        d_x += t == 0 ? single[2] : t == -1 ? single[1] : t == -2 ? single[0] : T(0);
+      else
+        for (int k = 0; k < window; ++k)
+          if (const int after = t + 2 - k; after >= 0 && after < p.time)
+            if (const T* const d_state = gradients.d_final.after(sequence, after, p.time))
+              d_x += d_state[k * p.inner + channel];
       if (t >= 0) {
         gradients.d_x[row * 2 * p.inner + channel] = d_x;
         for (int k = 0; k < 4; ++k) d_w[k] = fma(d_c, x[k], d_w[k]);
@@ -178,9 +185,8 @@ __global__ void __launch_bounds__(threads)
 }
 
 template <class T>
-dim3 steps_grid(const Convolution<T>& p) {
-  return dim3(static_cast<unsigned>(step_parts(static_cast<std::size_t>(p.batch))),
-              static_cast<unsigned>((p.inner + threads - 1) / threads));
+dim3 steps_grid(const Convolution<T>& p, std::size_t blocks) {
+  return dim3(static_cast<unsigned>(blocks), static_cast<unsigned>((p.inner + threads - 1) / threads));
 }
 
 }  // namespace
@@ -206,13 +212,15 @@ std::size_t step_parts(std::size_t batch) { return std::min<std::size_t>(batch, 
 template <class T>
 void convolution_steps_forward(const Convolution<T>& problem, T* v, BlockStates<T> states,
                                cudaStream_t stream) {
-  forward_steps_kernel<<<steps_grid(problem), threads, 0, stream>>>(problem, v, states);
+  const std::size_t blocks = std::min<std::size_t>(problem.batch, 4 * most_blocks);  // which leave no sums
+  forward_steps_kernel<<<steps_grid(problem, blocks), threads, 0, stream>>>(problem, v, states);
 }
 
 template <class T>
 void convolution_steps_backward(const Convolution<T>& problem, const ConvolutionGradients<T>& gradients,
                                 cudaStream_t stream) {
-  backward_steps_kernel<<<steps_grid(problem), threads, 0, stream>>>(problem, gradients);
+  const std::size_t blocks = step_parts(static_cast<std::size_t>(problem.batch));
+  backward_steps_kernel<<<steps_grid(problem, blocks), threads, 0, stream>>>(problem, gradients);
 }
 
 #define MAC_SCALAR(T)                                                                                  \

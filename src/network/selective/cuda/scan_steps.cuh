@@ -3,7 +3,8 @@
 // has some channels of every so-many-th sequence, whose gradients of weights its threads sum. The way back reads the
 // state before each step, so that nothing is kept or computed anew but Δ and one step of the states.
 //
-// Reading and writing the states, (states, inner) of a sequence, takes nearly all of the time.
+// Reading and writing the states, (states, inner) of a sequence, takes nearly all of the time. A thread reads some of them at
+// once before it writes any: what is read later would wait for what was written.
 #pragma once
 
 #include "network/cuda/general/activations.cuh"
@@ -50,8 +51,30 @@ struct Channel {
   }
 };
 
+constexpr int states_at_once = 4;
+/// Blocks that share a multiprocessor, so that its memory is kept busy.
+template <class T>
+constexpr int steps_blocks = sizeof(T) > sizeof(float) ? 4 : 8;
+constexpr int most_step_threads = 128;
+
+/// Some states of a channel from number `first` on, (states, inner), as far as they exist; zeros without any.
+template <class T>
+__device__ void read_some(T (&some)[states_at_once], const T* from, int first, int count, int inner, int c) {
+#pragma unroll
+  for (int i = 0; i < states_at_once; ++i)
+    some[i] = from && first + i < count ? from[(first + i) * inner + c] : T(0);
+}
+template <class T>
+__device__ void write_some(T* to, const T (&some)[states_at_once], int first, int count, int inner, int c) {
+  if (!to) return;
+#pragma unroll
+  for (int i = 0; i < states_at_once; ++i)
+    if (first + i < count) to[(first + i) * inner + c] = some[i];
+}
+
 template <class T, class Transition>
-__global__ void forward_steps_kernel(Scan<T> p, T* gated, BlockStates<T> states) {
+__global__ void __launch_bounds__(most_step_threads, steps_blocks<T>)
+    forward_steps_kernel(Scan<T> p, T* gated, BlockStates<T> states) {
   constexpr int U = Transition::unit;
   extern __shared__ float4 shared_fours[];
   const Channel<T, Transition> channel(p, reinterpret_cast<T*>(shared_fours));
@@ -68,29 +91,31 @@ __global__ void forward_steps_kernel(Scan<T> p, T* gated, BlockStates<T> states)
       T* const to = states.after(sequence, t, p.time);
       const T step = channel.step(p, projected), v = p.v[row * inner + c], step_v = step * v;
       T sum = 0;
-#pragma unroll 8
-      for (int n = 0; n < n_states; n += U) {
-        T rates[U], factors[U], drive[U], s[U];
-        channel.rates_of(rates, n);
-        Transition::factors(factors, step, rates);
+      for (int first = 0; first < n_states; first += states_at_once) {
+        T some[states_at_once];
+        read_some(some, from, first, n_states, inner, c);
 #pragma unroll
-        for (int j = 0; j < U; ++j) s[j] = from ? from[(n + j) * inner + c] : 0, drive[j] = step_v * B[n + j];
-        Transition::advance(s, factors, drive);
+        for (int i = 0; i < states_at_once; i += U) {
+          const int n = first + i;
+          if (n >= n_states) break;
+          T rates[U], factors[U], drive[U], s[U];
+          channel.rates_of(rates, n);
+          Transition::factors(factors, step, rates);
 #pragma unroll
-        for (int j = 0; j < U; ++j) {
-          if (to) to[(n + j) * inner + c] = s[j];
-          sum = fma(C[n + j], s[j], sum);
+          for (int j = 0; j < U; ++j) s[j] = some[i + j], drive[j] = step_v * B[n + j];
+          Transition::advance(s, factors, drive);
+#pragma unroll
+          for (int j = 0; j < U; ++j) some[i + j] = s[j], sum = fma(C[n + j], s[j], sum);
         }
+        write_some(to, some, first, n_states, inner, c);
       }
       gated[row * inner + c] = (sum + D * v) * silu(p.z[row * 2 * inner + c]);
     }
 }
 
-/// Some states at once, whose sums over channels are folded together.
-constexpr int states_at_once = 8;
-
 template <class T, class Transition>
-__global__ void backward_steps_kernel(Scan<T> p, ScanGradients<T> d) {
+__global__ void __launch_bounds__(most_step_threads, steps_blocks<T>)
+    backward_steps_kernel(Scan<T> p, ScanGradients<T> d) {
   constexpr int U = Transition::unit;
   static_assert(states_at_once % U == 0);
   constexpr T ln_2 = 0.693147180559945309417;
@@ -122,7 +147,11 @@ __global__ void backward_steps_kernel(Scan<T> p, ScanGradients<T> d) {
               d_p = d_gated * silu(z);
       T scanned = 0, q = 0, d_decay = 0;
       for (int first = 0; first < n_states; first += states_at_once) {
-        T of_BC[2 * states_at_once];
+        T some[states_at_once], d_some[states_at_once],
+            of_BC[2 * states_at_once];  // of_BC is summed over channels
+        const int count = exists ? n_states : 0;
+        read_some(some, from, first, count, inner, c);
+        read_some(d_some, d_after, first, count, inner, c);
 #pragma unroll
         for (int i = 0; i < states_at_once; i += U) {
           const int n = first + i;
@@ -134,10 +163,10 @@ __global__ void backward_steps_kernel(Scan<T> p, ScanGradients<T> d) {
           Transition::factors(factors, step, rates);
 #pragma unroll
           for (int j = 0; j < U; ++j) {
-            before[j] = s[j] = from ? from[(n + j) * inner + c] : 0;
+            before[j] = s[j] = some[i + j];
             drive[j] = step_v * B[n + j];
-            d_s[j] = t + 1 < p.time ? d_before[(n + j) * threads] : 0;
-            if (d_after) d_s[j] += d_after[(n + j) * inner + c];
+            d_s[j] = d_some[i + j];
+            if (t + 1 < p.time) d_s[j] += d_before[(n + j) * threads];
           }
           Transition::advance(s, factors, drive);
 #pragma unroll
@@ -155,9 +184,10 @@ __global__ void backward_steps_kernel(Scan<T> p, ScanGradients<T> d) {
             d_decay = fma(exponents[j], rates[j], d_decay);
             d_rates[(n + j) * threads] = fma(exponents[j], step, d_rates[(n + j) * threads]);
             if (t > 0) d_before[(n + j) * threads] = d_s[j];
-            if (d_initial) d_initial[(n + j) * inner + c] = d_s[j];
+            d_some[i + j] = d_s[j];
           }
         }
+        write_some(d_initial, d_some, first, count, inner, c);
         const int place = fold<1, 32>(of_BC);
         if (place < 0) continue;
         const int n = first + place % states_at_once;
