@@ -375,7 +375,7 @@ void RuntimeState::save(ColumnList columns, std::span<std::byte> out) const {
   const std::size_t outputs = model_->model.shape.d_out;
   std::byte* next = out.data() + saved_head_size;
   const auto put = [&](const void* from, std::size_t bytes) {
-    std::memcpy(next, from, bytes);
+    if (bytes > 0) std::memcpy(next, from, bytes);  // a network without memory has no bytes anywhere
     next += bytes;
   };
   for (std::size_t k = 0; k < columns.size(); ++k) {
