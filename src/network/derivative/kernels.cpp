@@ -62,8 +62,8 @@ void turn_array(double* cosine, double* sine, const double* delta, const double*
 }
 
 derivative::Kernels derivative_kernels() {
-  return {kLanes<double>, &linear_samples, &sigmoid_array, &tanh_array,
-          &softplus_array, &decay_array,   &turn_array};
+  return {kLanes<double>,  &linear_samples, &sigmoid_array, &tanh_array,
+          &softplus_array, &decay_array,    &turn_array};
 }
 
 }  // namespace

@@ -67,7 +67,12 @@ template <class Transition>
 class Scan final : public Operation {
  public:
   Scan(const ScanValues& at, const Sizes& sizes, const double* A_log, const double* D)
-      : at_(at), inner_(sizes.d_inner), states_(sizes.d_state), A_(inner_ * states_), rate_(A_.size()), D_(D) {
+      : at_(at),
+        inner_(sizes.d_inner),
+        states_(sizes.d_state),
+        A_(inner_ * states_),
+        rate_(A_.size()),
+        D_(D) {
     for (std::size_t n = 0; n < states_; ++n)
       for (std::size_t c = 0; c < inner_; ++c) {
         A_[n * inner_ + c] = Transition::exponent(A_log, sizes, c, n);

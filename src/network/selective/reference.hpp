@@ -142,8 +142,8 @@ struct Activations {
 /// out, u (batch, time, d_model); the states are those of this block
 template <class Scan, class T>
 void layer_forward(T* out, StateView<T> final_state, Activations<T>& a, const T* u,
-                       StateView<const T> initial, const Parameters<const T>& w, const Sizes& sizes,
-                       SequenceDims dims) {
+                   StateView<const T> initial, const Parameters<const T>& w, const Sizes& sizes,
+                   SequenceDims dims) {
   const std::size_t rows = dims.batch * dims.time, d = sizes.d_model, inner = sizes.d_inner;
   const std::size_t rank = sizes.rank, states = sizes.d_state;
   const T* const no_bias = nullptr;
@@ -168,9 +168,9 @@ void layer_forward(T* out, StateView<T> final_state, Activations<T>& a, const T*
 
 template <class Scan, class T>
 void layer_backward(T* d_u, StateView<T> d_initial, const Parameters<T>& d_w, const T* d_out,
-                        StateView<const T> d_final, const Activations<T>& a, const T* u,
-                        StateView<const T> initial, const Parameters<const T>& w, const Sizes& sizes,
-                        SequenceDims dims) {
+                    StateView<const T> d_final, const Activations<T>& a, const T* u,
+                    StateView<const T> initial, const Parameters<const T>& w, const Sizes& sizes,
+                    SequenceDims dims) {
   const std::size_t rows = dims.batch * dims.time, d = sizes.d_model, inner = sizes.d_inner;
   const std::size_t rank = sizes.rank, states = sizes.d_state;
   T* const no_bias = nullptr;
@@ -181,9 +181,10 @@ void layer_backward(T* d_u, StateView<T> d_initial, const Parameters<T>& d_w, co
 
   linear_backward(d_gated.data(), d_w.out_proj, no_bias, d_out, a.gated.data(), w.out_proj, rows, inner, d);
   gate_backward(d_p.data(), d_z.data(), d_gated.data(), a.p.data(), a.z.data(), rows * inner);
-  Scan::backward(
-      ScanGradient<T>{d_v.data(), d_delta.data(), d_B.data(), d_C.data(), d_initial.skip(after_window), d_w.A_log, d_w.D},
-      d_p.data(), d_final.skip(after_window), a.s.data(), a.scan_input(sizes, dims, initial), w.A_log, w.D);
+  Scan::backward(ScanGradient<T>{d_v.data(), d_delta.data(), d_B.data(), d_C.data(),
+                                 d_initial.skip(after_window), d_w.A_log, d_w.D},
+                 d_p.data(), d_final.skip(after_window), a.s.data(), a.scan_input(sizes, dims, initial),
+                 w.A_log, w.D);
 
   for (std::size_t i = 0; i < rows * inner; ++i) d_step[i] = d_delta[i] * sigmoid(a.step[i]);
   linear_backward(d_dt.data(), d_w.step.weight, d_w.step.bias, d_step.data(), a.dt.data(), w.step.weight,

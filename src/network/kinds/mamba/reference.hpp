@@ -18,7 +18,8 @@ using selective::ScanInput;
 struct Scan {
   /// p (batch, time, d_inner); s (batch, time, d_state, d_inner) keeps every state for the backward pass
   template <class T>
-  static void forward(T* p, T* s, StateView<T> final_state, const ScanInput<T>& in, const T* A_log, const T* D) {
+  static void forward(T* p, T* s, StateView<T> final_state, const ScanInput<T>& in, const T* A_log,
+                      const T* D) {
     const std::size_t inner = in.d_inner, states = in.d_state, time = in.dims.time;
     for (std::size_t b = 0; b < in.dims.batch; ++b) {
       const T* previous = in.initial ? in.initial.sample(b) : nullptr;
@@ -45,7 +46,7 @@ struct Scan {
   }
   template <class T>
   static void backward(const ScanGradient<T>& d_in, const T* d_p, StateView<const T> d_final, const T* s,
-                     const ScanInput<T>& in, const T* A_log, const T* D) {
+                       const ScanInput<T>& in, const T* A_log, const T* D) {
     const std::size_t inner = in.d_inner, states = in.d_state, time = in.dims.time;
     std::vector<T> d_s(states * inner);  // gradient of s_t, carried from t+1 to t
     for (std::size_t b = 0; b < in.dims.batch; ++b) {

@@ -19,7 +19,8 @@ inline Scanned<onnx::Value> scan(onnx::LayerGraph& graph, const Sizes& sizes, co
     return graph.reshape(graph.transposed(name + tensor, name + result, sizes.d_inner, sizes.pairs, function),
                          {1, pairs, 1, -1});
   };
-  const Value A = rate("A_log", "A", [](float value) { return static_cast<float>(-std::exp(double{value})); });
+  const Value A =
+      rate("A_log", "A", [](float value) { return static_cast<float>(-std::exp(double{value})); });
   const Value omega =
       rate("omega_log", "omega", [](float value) { return static_cast<float>(std::exp(double{value})); });
   const Value step = graph.reshape(delta, {0, 1, 1, -1});

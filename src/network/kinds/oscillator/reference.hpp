@@ -23,7 +23,8 @@ using selective::ScanInput;
 struct Scan {
   /// p (batch, time, d_inner); s (batch, time, d_state, d_inner) keeps every state for the backward pass
   template <class T>
-  static void forward(T* p, T* s, StateView<T> final_state, const ScanInput<T>& in, const T* A_log, const T* D) {
+  static void forward(T* p, T* s, StateView<T> final_state, const ScanInput<T>& in, const T* A_log,
+                      const T* D) {
     const std::size_t inner = in.d_inner, states = in.d_state, time = in.dims.time;
     for (std::size_t b = 0; b < in.dims.batch; ++b) {
       const T* previous = in.initial ? in.initial.sample(b) : nullptr;
@@ -98,7 +99,9 @@ struct Scan {
   /// −a + iω of the pair that begins with state n of channel c.
   template <class T>
   static std::complex<T> rate(const T* A_log, std::size_t c, std::size_t n, const ScanInput<T>& in) {
-    const auto log = [&](std::size_t state) { return A_log[place_of_rate(c, state, in.d_inner, in.d_state)]; };
+    const auto log = [&](std::size_t state) {
+      return A_log[place_of_rate(c, state, in.d_inner, in.d_state)];
+    };
     return {-std::exp(log(n)), std::exp(log(n + 1))};
   }
   /// Of states (d_state, d_inner), which may be null for zeros.

@@ -132,9 +132,11 @@ HWY_INLINE void scan_back(const selective::ScanRowGradients<T> out, Rows<const T
   // behind B.
   const std::size_t wide = in.x.stride, narrow = in.B.stride;
   const std::ptrdiff_t to_C = in.C.data - in.B.data;
-  const T *const d_ys = d_y.data + c * W, *const deltas = in.delta.data + c * W, *const xs = in.x.data + c * W;
+  const T *const d_ys = d_y.data + c * W, *const deltas = in.delta.data + c * W,
+                 *const xs = in.x.data + c * W;
   const T* const Bs = in.B.data + n * W;
-  T *const d_Bs = out.B.data + n * W, *const d_deltas = out.delta.data + c * W, *const d_xs = out.x.data + c * W;
+  T *const d_Bs = out.B.data + n * W, *const d_deltas = out.delta.data + c * W,
+           *const d_xs = out.x.data + c * W;
   for (std::size_t t = in.rows; t-- > 0;) {
     const std::size_t row = t * wide;
     const auto g = hn::Load(d, d_ys + row);

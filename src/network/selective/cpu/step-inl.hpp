@@ -100,8 +100,9 @@ void selective_step(const Packed& packed, const StepTile<T>& a, T* state, std::s
   for (std::size_t s = 0; s < S; ++s) step_sizes(delta + s * a.stride, narrow + s * a.stride, w.dt_proj);
   for (std::size_t s = 0; s < S; ++s) {
     const T* B = narrow + s * a.stride + rank;
-    scan_step<T, Transition>(g + s * a.stride, state + s * state_stride + (sizes.d_conv - 1) * inner, x + s * a.stride,
-              gate + s * a.stride, delta + s * a.stride, B, B + states, w, states, inner, w.inner);
+    scan_step<T, Transition>(g + s * a.stride, state + s * state_stride + (sizes.d_conv - 1) * inner,
+                             x + s * a.stride, gate + s * a.stride, delta + s * a.stride, B, B + states, w,
+                             states, inner, w.inner);
   }
   linear<T, S>(a.u, a.stride, g, a.stride, w.out_proj);
 }

@@ -26,9 +26,7 @@ struct Decaying {
     s[0] = hn::MulAdd(f[0], s[0], drive[0]);
   }
   static HWY_INLINE void retreat(Unit& d_s, const Unit& f) { d_s[0] = hn::Mul(d_s[0], f[0]); }
-  static HWY_INLINE void exponents(Unit& q, const Unit& d_s, const Unit& s) {
-    q[0] = hn::Mul(d_s[0], s[0]);
-  }
+  static HWY_INLINE void exponents(Unit& q, const Unit& d_s, const Unit& s) { q[0] = hn::Mul(d_s[0], s[0]); }
   static std::size_t place(std::size_t c, std::size_t n, std::size_t, std::size_t states) {
     return c * states + n;
   }
