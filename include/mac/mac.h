@@ -81,7 +81,7 @@ MAC_API size_t mac_model_inputs(const mac_model* model);  /* numbers a column re
 MAC_API size_t mac_model_outputs(const mac_model* model); /* closure components of a column */
 MAC_API size_t mac_model_parameters(const mac_model* model);
 MAC_API mac_precision mac_model_precision(const mac_model* model); /* MAC_FLOAT32 or MAC_FLOAT64 */
-MAC_API const char* mac_model_kind(const mac_model* model);        /* "mamba" or "gru" */
+MAC_API const char* mac_model_kind(const mac_model* model);        /* "mamba", "gru", .. */
 MAC_API const char* mac_model_system(const mac_model* model);      /* "" where the file does not say */
 /* Names of what a column reads, in the order of y (features of the state, then what comes from outside), and of closure
  * components; "" where the file does not say. Of a local closure a column is a site, and "X[-1]" its neighbour. */

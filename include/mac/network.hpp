@@ -31,8 +31,8 @@ struct NetworkShape {
   std::size_t d_out = 0;
   std::size_t d_model = 0;
   std::size_t n_blocks = 0;
-  std::size_t d_state =
-      0;  // states a channel (of an oscillator, complex ones), of kinds that have them; else 0
+  /// States a channel (of an oscillator, complex ones), of kinds that have them; else 0.
+  std::size_t d_state = 0;
   /// Networks of these sizes that read the same input, each with its own weights and state, and whose outputs are
   /// added up: an ensemble (mac/ensemble.hpp). Their weights are named members.0.NAME, members.1.NAME, ...
   std::size_t members = 1;

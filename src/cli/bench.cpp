@@ -59,9 +59,12 @@ nlohmann::json to_json(const Options& options, const NetworkShape& shape) {
       {"parameters", parameter_count(shape)}};
 }
 
+/// In float64 the device computes the network's passes alone: the rest of a training is on the host.
+bool passes_alone(const Options& options) { return options.precision == "float64"; }
+
 /// A training iteration on the device is that of mac train: batch, loss, gradient and the optimiser's step.
-void run_on_device(const Options& options) {
-  const NetworkShape shape = shape_of(options);
+DeviceTiming time_on_device(const Options& options, const NetworkShape& shape, std::size_t batch) {
+  if (passes_alone(options)) return time_double_passes_on_device(shape, {batch, options.length});
   const auto system =
       options.experiment.empty()
           ? Experiment::parse("[system]\nname = \"" + options.system +
@@ -74,19 +77,21 @@ void run_on_device(const Options& options) {
         "{}: its system has {} resolved variables and {} closures, the network of {} reads {} and gives {}",
         options.experiment, system->resolved_size(), system->closure_size(), options.system, shape.d_in,
         shape.d_out);
+  if (options.work == "step") return time_step_on_device(*system, shape, batch);
+  return time_training_on_device(*system, shape,
+                                 {.recipe = options.recipe,
+                                  .batch = batch,
+                                  .length = options.length,
+                                  .models = options.models,
+                                  .rollout_steps = options.rollout_steps,
+                                  .autoregressive = options.autoregressive});
+}
+
+void run_on_device(const Options& options) {
+  const NetworkShape shape = shape_of(options);
   const bool step = options.work == "step";
   const std::size_t batch = options.batch ? options.batch : step ? 1 : 96;
-  const bool is_double = options.precision == "float64";
-  const auto [timing, gigabytes, kernels] =
-      is_double ? time_double_passes_on_device(shape, {batch, options.length})
-      : step    ? time_step_on_device(*system, shape, batch)
-                : time_training_on_device(*system, shape,
-                                          {.recipe = options.recipe,
-                                           .batch = batch,
-                                           .length = options.length,
-                                           .models = options.models,
-                                           .rollout_steps = options.rollout_steps,
-                                           .autoregressive = options.autoregressive});
+  const auto [timing, gigabytes, kernels] = time_on_device(options, shape, batch);
   nlohmann::json result = to_json(options, shape);
   result.update({{"device", "cuda"},
                  {"precision", options.precision},
@@ -98,10 +103,11 @@ void run_on_device(const Options& options) {
     result["trajectory_steps_per_second"] = static_cast<double>(batch) / timing.median_seconds;
   } else {
     result["length"] = options.length;
-    result["recipe"] = options.recipe;
-    result["models"] = options.models;
-    result["rollout_steps"] = options.rollout_steps;
-    result["autoregressive"] = options.autoregressive;
+    if (!passes_alone(options))
+      result.update({{"recipe", options.recipe},
+                     {"models", options.models},
+                     {"rollout_steps", options.rollout_steps},
+                     {"autoregressive", options.autoregressive}});
     result["kernels"] = kernels;
     result["milliseconds_per_iteration"] = 1e3 * timing.median_seconds;
     result["best_milliseconds_per_iteration"] = 1e3 * timing.best_seconds;
@@ -116,7 +122,7 @@ void run_on_device(const Options& options) {
          static_cast<double>(batch) / timing.median_seconds);
   else
     show("{} over {} time points: {:.2f} ms (best {:.2f}), {:.2f} GiB, {} kernels\n",
-         is_double ? "forward and backward" : "training iteration", options.length,
+         passes_alone(options) ? "forward and backward" : "training iteration", options.length,
          1e3 * timing.median_seconds, 1e3 * timing.best_seconds, gigabytes, kernels);
   show("{:.0f} GFLOP/s\n", timing.gflops);
 }
@@ -249,11 +255,12 @@ void add_bench(CLI::App& program) {
     for (const char* option : {"--recipe", "--models", "--rollout-steps", "--experiment"})
       only_for(options->device, "cuda", option);
     only_for(options->device, "cpu", "--model");
-    if (options->precision == "float64" && options->device == "cuda")
-      for (const char* option : {"--recipe", "--models", "--rollout-steps"})
+    if (options->device == "cuda" && passes_alone(*options)) {
+      if (options->work == "step")
+        throw UsageError("--precision float64: a CUDA device rolls out in float32");
+      for (const char* option : {"--recipe", "--models", "--rollout-steps", "--experiment"})
         only_for(options->precision, "float32", option);
-    if (options->precision == "float64" && options->device == "cuda" && options->work == "step")
-      throw UsageError("--precision float64: a CUDA device rolls out in float32");
+    }
     set_products(options->precision, options->device);
     if (options->device == "cuda") return run_on_device(*options);
     precision_from(options->precision) == Precision::float32 ? run<float>(*options) : run<double>(*options);

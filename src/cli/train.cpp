@@ -164,9 +164,8 @@ void add_train(CLI::App& program) {
       ->type_name("DEVICE");
   command
       ->add_option("--precision", request->precision,
-                   "Matrix products of wide networks on a CUDA device: float32 (default), or tf32, faster "
-                   "with factors "
-                   "rounded to 10 bits")
+                   "Matrix products on a CUDA device, of wide networks and of rollout losses over many "
+                   "chains: float32 (default), or tf32, faster with factors rounded to 10 bits")
       ->check(CLI::IsMember({"float32", "tf32"}))
       ->type_name("SCALAR");
   command

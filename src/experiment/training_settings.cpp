@@ -185,7 +185,8 @@ const SettingTable<StagePlan>& stage_settings() {
 const SettingTable<NetworkShape>& size_settings(LayerKind kind) {
   static const SettingTable<NetworkShape> frame = frame_sizes();
   static const SettingTable<NetworkShape> with_states = frame_sizes().integer(
-      "d_state", &NetworkShape::d_state, {1, 1024}, "states of each channel of a Mamba block", required);
+      "d_state", &NetworkShape::d_state, {1, 1024},
+      "states of each channel: numbers of a Mamba, complex ones of an oscillator", required);
   return has_states(kind) ? with_states : frame;
 }
 

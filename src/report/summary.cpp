@@ -6,6 +6,7 @@
 #include <cmath>
 #include <mac/verdict.hpp>
 
+#include "base/factor_text.hpp"
 #include "report/style.hpp"
 
 namespace mac::report {
@@ -51,7 +52,7 @@ std::vector<std::pair<std::string, Interval>> measured(const Evaluation& evaluat
 
 std::string times(double factor) {
   if (std::isinf(factor)) return "∞";
-  return factor >= 99.5 ? fmt::format("{:.0f}", factor) : fmt::format("{:.3g}", factor);
+  return factor_text(factor);
 }
 
 /// "40 times better than no closure", "1.1 times worse"

@@ -231,9 +231,10 @@ class Trainer {
     return std::ranges::find(all, std::byte{1}) != all.end();
   }
 
+  /// Whether loss and optimiser run there as well; in float64 the network alone does.
   bool on_device(const StagePlan& stage) const {
-    return options_.device == Device::cuda && plan_.history == 0 && !train_.masked() &&
-           descends_on_device(stage, *experiment_.system, inputs_) &&
+    return std::is_same_v<T, float> && options_.device == Device::cuda && plan_.history == 0 &&
+           !train_.masked() && descends_on_device(stage, *experiment_.system, inputs_) &&
            (stage.loss == LossKind::closure || takes_device_steps(stage));
   }
 

@@ -182,6 +182,8 @@ TEST_F(CudaGeneral, LeavesTheStatesAfterEveryStepAndTakesTheirGradients) {
         std::pair(NetworkShape{LayerKind::mamba, 3, 2, 70, 1, 5}, SequenceDims{3, 2}),
         std::pair(NetworkShape{LayerKind::mamba, 3, 2, 4, 1, 3}, SequenceDims{1100, 4}),
         std::pair(NetworkShape{LayerKind::mamba, 3, 2, 9, 1, 100}, SequenceDims{2, 3}),
+        std::pair(NetworkShape{LayerKind::oscillator, 3, 2, 33, 2, 10}, SequenceDims{5, 9}),
+        std::pair(NetworkShape{LayerKind::oscillator, 3, 2, 4, 1, 3}, SequenceDims{1100, 4}),
         std::pair(NetworkShape{LayerKind::gru, 3, 2, 33, 2, 0}, SequenceDims{5, 9}),
         std::pair(NetworkShape{LayerKind::gru, 3, 2, 400, 1, 0}, SequenceDims{2, 4}),
         std::pair(NetworkShape{LayerKind::lstm, 3, 2, 33, 2, 0}, SequenceDims{5, 9}),
@@ -204,6 +206,27 @@ TEST_F(CudaGeneral, IsTakenBeyondTheFusedKernels) {
   EXPECT_STREQ(DeviceNetwork({LayerKind::gru, 3, 2, 128, 2, 0}, 1).kernels(), "general");
   EXPECT_STREQ(DeviceNetwork({LayerKind::mlp, 3, 2, 8, 2, 0}, 1).kernels(), "general");
   EXPECT_STREQ(DeviceNetwork({LayerKind::gru, 3, 2, 5, 2, 0}, 1).kernels(), "fused");
+}
+
+TEST_F(CudaGeneral, IsTakenForSingleStepsOfManyChains) {
+  EXPECT_EQ(kernels_for_single_steps(3999), Kernels::fastest);
+  EXPECT_EQ(kernels_for_single_steps(4000), may_take_general_path() ? Kernels::general : Kernels::fastest);
+}
+
+TEST_F(CudaGeneral, RefusesATapeOfAnotherPass) {
+  const NetworkShape shape{LayerKind::mamba, 3, 2, 33, 1, 20};
+  const EveryStateInputs in{shape, {5, 9}};
+  const Stream stream;
+  GeneralNetwork<double> network(shape, 1);
+  DeviceTape tape;
+  const auto parameters = on_device(in.parameters), x = on_device(in.x), d_y = on_device(in.d_y),
+             d_states = on_device(in.d_states);
+  const DeviceArray<double> y(in.d_y.size()), states(in.d_states.size()), d_parameters(in.parameters.size());
+  network.forward_every(parameters.data(), in.dims, x.data(), y.data(), states.data(), tape, stream);
+  EXPECT_THROW(network.backward_every(parameters.data(), {9, 5}, states.data(), d_y.data(), d_states.data(),
+                                      tape, d_parameters.data(), false, stream),
+               Error);
+  stream.wait();
 }
 
 }  // namespace

@@ -95,9 +95,9 @@ struct Training {
   std::size_t models;
   cuda::DeviceNetwork network{shape, models};
   cuda::DeviceTape tape;
-  std::optional<cuda::DeviceSoap> soap;  // none: AdamW
   DeviceArray<float> parameters, x, target, y, d_y, gradient, m, v;
   DeviceArray<double> weights = on_device(std::vector<double>(shape.d_out, 1.0)), sums, losses, norms;
+  std::optional<cuda::DeviceSoap> soap;  // none: AdamW
 
   Training(const NetworkShape& s, SequenceDims d, OptimiserKind optimiser,
            const std::vector<std::size_t>& seeds)

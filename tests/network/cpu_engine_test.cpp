@@ -121,7 +121,8 @@ TEST(CpuEngine, GivesASequenceTheSameBytesInAnyBatch) {
 
 TEST(CpuEngine, AgreesWithTheReferenceOnEveryInstructionSet) {
   std::vector<NetworkShape> shapes = burgers_networks();
-  shapes.push_back({LayerKind::mamba, 2, 3, 17, 1, 3});
+  for (const LayerKind kind : {LayerKind::mamba, LayerKind::oscillator})
+    for (const std::size_t states : {1, 3}) shapes.push_back({kind, 2, 3, 17, 1, states});
   for (const NetworkShape& shape : shapes) {
     const Problem problem = random_problem(shape, {7, 25}, 15);
     const Result expected = engine_table().front().forward_backward(problem);

@@ -18,6 +18,20 @@ namespace {
 NetworkShape mamba(std::size_t d_model) { return {LayerKind::mamba, 3, 2, d_model, 2, 4}; }
 NetworkShape gru(std::size_t d_model) { return {LayerKind::gru, 3, 2, d_model, 2, 0}; }
 
+/// One of every kind.
+std::vector<NetworkShape> small_networks() {
+  std::vector<NetworkShape> shapes;
+  for (const LayerKind kind : layer_kinds) shapes.push_back(shape_of(kind, 5));
+  return shapes;
+}
+
+/// And wider ones, whose channels fill more than a vector.
+std::vector<NetworkShape> small_and_wide_networks() {
+  std::vector<NetworkShape> shapes = small_networks();
+  for (const LayerKind kind : {LayerKind::mamba, LayerKind::oscillator}) shapes.push_back(shape_of(kind, 17));
+  return shapes;
+}
+
 /// Tests of a row of the table.
 class OfEngine : public testing::Test {
  protected:
@@ -60,7 +74,7 @@ TEST_P(Sequences, AgreeWithTheReferenceForOddSizes) {
 }
 
 TEST_P(Sequences, AreEqualToStepsWithACarriedState) {
-  for (const NetworkShape& shape : {mamba(5), gru(5), mamba(17)}) {
+  for (const NetworkShape& shape : small_and_wide_networks()) {
     const Problem problem = random_problem(shape, {3, 20}, 12);
     const Result whole = row().forward(problem), steps = run_in_pieces(row(), problem, 1);
     EXPECT_LT(relative_error(steps.y, whole.y), output_tolerance());
@@ -69,7 +83,7 @@ TEST_P(Sequences, AreEqualToStepsWithACarriedState) {
 }
 
 TEST_P(Sequences, AreEqualToTheirPiecesInValueAndGradient) {
-  for (const NetworkShape& shape : {mamba(5), gru(5), mamba(17)})
+  for (const NetworkShape& shape : small_and_wide_networks())
     for (const std::size_t length : {1, 2, 7, 13}) {
       SCOPED_TRACE(fmt::format("{} d_model {} pieces of {}", to_string(shape.kind), shape.d_model, length));
       const Problem problem = random_problem(shape, {3, 20}, 13);
@@ -78,7 +92,7 @@ TEST_P(Sequences, AreEqualToTheirPiecesInValueAndGradient) {
 }
 
 TEST_P(Sequences, WithoutAnInitialStateStartFromZeros) {
-  for (const NetworkShape& shape : {mamba(5), gru(5)}) {
+  for (const NetworkShape& shape : small_networks()) {
     Problem problem = random_problem(shape, {2, 9}, 14, false);
     const Result absent = row().forward_backward(problem);
     problem.initial_state.assign(2 * shape.state_size(), 0);
@@ -93,7 +107,7 @@ TEST_P(Sequences, WithoutAnInitialStateStartFromZeros) {
 TEST_P(Sequences, AreCausal) {
   const SequenceDims dims{2, 30};
   const std::size_t change = 17;  // inputs from here on are others
-  for (const NetworkShape& shape : {mamba(5), gru(5)}) {
+  for (const NetworkShape& shape : small_networks()) {
     const Problem problem = random_problem(shape, dims, 15);
     Problem changed = problem;
     for (std::size_t b = 0; b < dims.batch; ++b)
@@ -112,7 +126,7 @@ TEST_P(Sequences, AreCausal) {
 }
 
 TEST_P(Sequences, OfABatchDoNotInfluenceEachOther) {
-  for (const NetworkShape& shape : {mamba(5), gru(5)}) {
+  for (const NetworkShape& shape : small_networks()) {
     const Problem problem = random_problem(shape, {3, 10}, 16);
     Problem first = problem;
     first.dims.batch = 1;

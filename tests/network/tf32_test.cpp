@@ -24,10 +24,17 @@ struct Errors {
   TensorError worst;  // gradient of a tensor
 };
 
+/// Whatever happens, the tests after this one have products in float32.
+struct ProductsIn {
+  explicit ProductsIn(ProductPrecision precision) { cuda::set_product_precision(precision); }
+  ProductsIn(const ProductsIn&) = delete;
+  ProductsIn& operator=(const ProductsIn&) = delete;
+  ~ProductsIn() { cuda::set_product_precision(ProductPrecision::float32); }
+};
+
 Errors errors_in(ProductPrecision precision, const Problem& problem, const Result& truth) {
-  cuda::set_product_precision(precision);
+  const ProductsIn products(precision);
   const Result result = row("cuda_general").forward_backward(problem);
-  cuda::set_product_precision(ProductPrecision::float32);
   return {relative_error(result.y, truth.y), relative_error(result.d_x, truth.d_x),
           worst_tensor(problem.shape, result.d_parameters, truth.d_parameters)};
 }

@@ -18,7 +18,7 @@ struct Quotient {
 };
 
 /// For losses of order one that are smooth: h^4 times fifth derivatives.
-inline constexpr Quotient smooth{4, 2e-4, 1e-9, 1e-7};
+inline constexpr Quotient smooth{4, 1e-4, 1e-9, 1e-7};
 /// For scores, which have a kink wherever two members, or a member and the truth, meet: a short step rarely crosses one.
 inline constexpr Quotient kinked{2, 1e-5, 1e-9, 1e-6};
 

@@ -99,7 +99,10 @@ class SideStream {
   }
   SideStream(const SideStream&) = delete;
   SideStream& operator=(const SideStream&) = delete;
-  ~SideStream() { cudaEventDestroy(begin_), cudaEventDestroy(end_); }
+  ~SideStream() {
+    cudaStreamSynchronize(stream_);  // the arrays that it writes may be freed next
+    cudaEventDestroy(begin_), cudaEventDestroy(end_);
+  }
 
   cudaStream_t leave(cudaStream_t stream) const {
     check(cudaEventRecord(begin_, stream), "marking a place in a stream");
@@ -110,6 +113,8 @@ class SideStream {
     check(cudaEventRecord(end_, stream_), "marking a place in a stream");
     check(cudaStreamWaitEvent(stream, end_, 0), "waiting for a stream");
   }
+  /// For the host.
+  void wait() const { stream_.wait(); }
 
  private:
   Stream stream_;

@@ -4,6 +4,12 @@
 
 namespace mac::cuda {
 
+void DeviceTape::expect(SequenceDims backward) const {
+  if (dims.batch != backward.batch || dims.time != backward.time)
+    throw Error("the tape holds a forward pass of {} × {} steps, the backward pass asks for {} × {}",
+                dims.batch, dims.time, backward.batch, backward.time);
+}
+
 int offset_in_block(const ParameterLayout& layout, const char* name) {
   return static_cast<int>(layout.at(std::string("blocks.0.") + name).offset -
                           layout.at("blocks.0.norm.weight").offset);

@@ -18,6 +18,9 @@ class DeviceTape final : public Tape {
   DeviceArray<float> checkpoints;     // Mamba only
   DeviceArray<float> segment_states;  // see SegmentStates, of a pass in segments
   DeviceArray<char> general;          // all that a pass of the general path leaves, in its scalar
+
+  /// Throws Error if the backward pass is of other dims.
+  void expect(SequenceDims backward) const;
 };
 
 inline int quads_of(SequenceDims dims) { return static_cast<int>((dims.time + 3) / 4); }

@@ -25,13 +25,13 @@ Kernels asked(Kernels kernels) {
 
 template <class T>
 struct Choice {
-  const char* kernels;
+  KernelsTaken kernels;
   std::unique_ptr<NetworkPath<T>> path;
 };
 
 template <class T>
 Choice<T> general_path(const NetworkShape& shape, std::size_t models) {
-  return {"general", std::make_unique<GeneralNetwork<T>>(shape, models)};
+  return {KernelsTaken::general, std::make_unique<GeneralNetwork<T>>(shape, models)};
 }
 
 Choice<float> choose_float_path(const NetworkShape& shape, std::size_t models, Kernels kernels) {
@@ -41,7 +41,7 @@ Choice<float> choose_float_path(const NetworkShape& shape, std::size_t models, K
       auto fused = std::make_unique<FusedNetwork>(shape, models, std::move(blocks));
       if (fused->fits() &&
           (tuned || kernels == Kernels::fused || shape.d_model <= widest_fused(shape.kind) || !has_cublas()))
-        return {tuned ? "tuned" : "fused", std::move(fused)};
+        return {tuned ? KernelsTaken::tuned : KernelsTaken::fused, std::move(fused)};
     }
   if (kernels == Kernels::fused)
     throw Error("the fused CUDA kernels have no room for a {} network with d_model {} and d_state {}",
@@ -62,13 +62,21 @@ Choice<T> choose_path(const NetworkShape& shape, std::size_t models, Kernels ker
 template <class T>
 BasicDeviceNetwork<T>::BasicDeviceNetwork(const NetworkShape& shape, std::size_t models, Kernels kernels)
     : shape_(shape), models_(models), parameter_count_(mac::parameter_count(shape)) {
-  auto [name, path] = choose_path<T>(shape, models, asked(kernels));
-  kernels_ = name, path_ = std::move(path);
+  auto [taken, path] = choose_path<T>(shape, models, asked(kernels));
+  kernels_ = taken, path_ = std::move(path);
 }
 
 template <class T>
-bool BasicDeviceNetwork<T>::is_general() const {
-  return std::string_view(kernels_) == "general";
+const char* BasicDeviceNetwork<T>::kernels() const {
+  switch (kernels_) {
+    case KernelsTaken::tuned:
+      return "tuned";
+    case KernelsTaken::fused:
+      return "fused";
+    case KernelsTaken::general:
+      return "general";
+  }
+  throw Error("no kernels have the number {}", static_cast<int>(kernels_));
 }
 
 bool may_take_general_path() { return asked(Kernels::fastest) == Kernels::fastest && has_cublas(); }
@@ -76,16 +84,6 @@ bool may_take_general_path() { return asked(Kernels::fastest) == Kernels::fastes
 Kernels kernels_for_single_steps(std::size_t sequences) {
   constexpr std::size_t many = 4000;  // whose work hides the launches of the general path, some forty a block
   return sequences >= many && may_take_general_path() ? Kernels::general : Kernels::fastest;
-}
-
-template <class T>
-void BasicDeviceNetwork<T>::backward(const T* parameters, SequenceDims dims, const T* x,
-                                     const T* initial_state, const T* d_y, DeviceTape& tape,
-                                     const Gradients<T>& gradients, bool add, cudaStream_t stream) {
-  if (tape.dims.batch != dims.batch || tape.dims.time != dims.time)
-    throw Error("the tape holds a forward pass of {} × {} steps, the backward pass asks for {} × {}",
-                tape.dims.batch, tape.dims.time, dims.batch, dims.time);
-  path_->backward(parameters, dims, x, initial_state, d_y, tape, gradients, add, stream);
 }
 
 template class BasicDeviceNetwork<float>;

@@ -11,6 +11,9 @@
 
 namespace mac::cuda {
 
+/// Kernels compiled for the network's sizes, fused ones of any size, or those of the general path.
+enum class KernelsTaken { tuned, fused, general };
+
 template <class T>
 class BasicDeviceNetwork {
  public:
@@ -20,9 +23,9 @@ class BasicDeviceNetwork {
   const NetworkShape& shape() const { return shape_; }
   std::size_t models() const { return models_; }
   std::size_t parameter_count() const { return parameter_count_; }
-  /// Which kernels it takes: `tuned`, `fused` (of any size) or `general`.
-  const char* kernels() const { return kernels_; }
-  bool is_general() const;
+  /// Which kernels it takes: `tuned`, `fused` or `general`.
+  const char* kernels() const;
+  bool is_general() const { return kernels_ == KernelsTaken::general; }
   /// That a forward pass leaves, of one model.
   std::size_t tape_bytes(SequenceDims dims) const { return path_->tape_bytes(dims); }
 
@@ -33,12 +36,14 @@ class BasicDeviceNetwork {
   }
   /// As SequenceEngine::backward; the parameter gradients are added to only if `add` is set.
   void backward(const T* parameters, SequenceDims dims, const T* x, const T* initial_state, const T* d_y,
-                DeviceTape& tape, const Gradients<T>& gradients, bool add, cudaStream_t stream);
+                DeviceTape& tape, const Gradients<T>& gradients, bool add, cudaStream_t stream) {
+    path_->backward(parameters, dims, x, initial_state, d_y, tape, gradients, add, stream);
+  }
 
  private:
   NetworkShape shape_;
   std::size_t models_, parameter_count_;
-  const char* kernels_;
+  KernelsTaken kernels_;
   std::unique_ptr<NetworkPath<T>> path_;
 };
 using DeviceNetwork = BasicDeviceNetwork<float>;

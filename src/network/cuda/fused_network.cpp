@@ -104,6 +104,7 @@ void FusedNetwork::forward(const float* parameters, SequenceDims dims, const flo
 void FusedNetwork::backward(const float* parameters, SequenceDims dims, const float* x,
                             const float* initial_state, const float* d_y, DeviceTape& tape,
                             const Gradients<float>& gradients, bool add, cudaStream_t stream) {
+  tape.expect(dims);
   const InputOutputProblem frame = input_output(parameters, dims);
   const std::size_t block_parameters = shape_.n_blocks * block_size_;
   const std::size_t frame_parts = models_ * static_cast<std::size_t>(frame.parts());

@@ -95,6 +95,7 @@ DeviceSoap::DeviceSoap(const NetworkShape& shape, std::size_t models)
 
 void DeviceSoap::put(std::size_t model, const std::vector<float>& bases) {
   const std::vector<float>& from = bases.empty() ? initial_bases_ : bases;
+  if (std::exchange(following_, false)) beside_.wait();  // the copy below waits for no such stream
   check(cudaMemcpy(bases_.data() + model * problem_.bases, from.data(), problem_.bases * sizeof(float),
                    cudaMemcpyHostToDevice),
         "copying to it");

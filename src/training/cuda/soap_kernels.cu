@@ -296,10 +296,6 @@ __global__ void __launch_bounds__(follow_threads) reorder_kernel(const SoapProbl
     V[e] = before[rows[e / n] * n + columns[e % n]];
 }
 
-}  // namespace
-
-namespace {
-
 dim3 grid_of(int blocks, int models) {
   return dim3(static_cast<unsigned>(blocks), static_cast<unsigned>(models));
 }

@@ -10,8 +10,8 @@ template <class T>
 struct BlockStates {
   T* data = nullptr;
   std::size_t stride = 0;  // from a sequence to the next
-  std::size_t step =
-      0;  // from a time to the next, where these are the states after every step; 0: after the last
+  /// From a time to the next, where these are the states after every step; 0: after the last.
+  std::size_t step = 0;
 
   MAC_HOST_DEVICE explicit operator bool() const { return data != nullptr; }
   MAC_HOST_DEVICE T* of(std::size_t sequence) const { return data + sequence * stride; }

@@ -216,6 +216,7 @@ void GeneralNetwork<T>::backward_models(const T* parameters, SequenceDims dims, 
                                         States<const T> after, const T* d_y, T* d_x, States<T> d_initial,
                                         States<const T> d_final, DeviceTape& tape, T* d_parameters, bool add,
                                         cudaStream_t stream) {
+  tape.expect(dims);
   const std::size_t rows = dims.batch * dims.time, kept_by_model = kept_size(dims, true);
   gradients_.reserve(aligned_size_);
   products_.use(stream);

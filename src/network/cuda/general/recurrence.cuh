@@ -250,12 +250,7 @@ __global__ void __launch_bounds__(resident_threads<typename Cell::Scalar>, 1)
   }
   for (int i = thread; i < 2 * SEQUENCES * width; i += static_cast<int>(blockDim.x)) of_gates[i] = 0;
 
-  T d_state[items][states];
-#pragma unroll
-  for (int i = 0; i < items; ++i) {
-    const ResidentItem item(sizes, place, p.batch, i);
-    for (int j = 0; j < states; ++j) d_state[i][j] = 0;
-  }
+  T d_state[items][states] = {};
   meet_cluster<CLUSTER>();
 
   T kept[items][n_kept], before[items], d_out[items];  // asked for a step ahead

@@ -1,7 +1,7 @@
 // Layers with a recurrent matrix W, GRU and LSTM, of many sizes. The input's share of all gates is one product over all
 // steps; what is left step by step is W h and the gates. A block, or a cluster of blocks that share the units out, keeps W
 // in registers and goes through all steps of a few sequences. Blocks of a cluster write what they compute into each
-// other's shared memory. Where W does not fit a cluster, each step is a product of cuBLAS and a kernel.
+// other's shared memory. Where W does not fit a cluster, or there is but one step, a step is a product of cuBLAS and a kernel.
 #pragma once
 
 #include <cuda_runtime.h>
@@ -68,6 +68,7 @@ constexpr ResidentPlan plan_resident(int gates, int d, bool clusters) {
   }
   return {};
 }
+
 /// What goes from a step to the next where each is launched by itself.
 template <class T>
 struct RecurrenceStep {

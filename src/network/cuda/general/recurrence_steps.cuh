@@ -1,5 +1,5 @@
-// The steps of recurrence.hpp where W does not fit a cluster: what a unit does between two products of cuBLAS. A thread has
-// a unit of a sequence.
+// The steps of recurrence.hpp where each is launched by itself: where W does not fit a cluster, and of single steps of many
+// sequences. They are what a unit does between two products of cuBLAS. A thread has a unit of a sequence.
 #pragma once
 
 #include "network/cuda/general/recurrence.hpp"

@@ -1,5 +1,7 @@
 #include "network/kinds/oscillator/derivative.hpp"
 
+#include <algorithm>
+
 namespace mac::oscillator {
 
 namespace {
@@ -10,10 +12,14 @@ struct Turning : Rates<double> {
 
   static void factors(const derivative::Kernels& k, double* f, const double* delta, const double* rate,
                       std::size_t count) {
-    std::vector<double> e(count);
-    k.decay(e.data(), delta, rate, count);
     k.turn(f, f + count, delta, rate + count, count);
-    for (std::size_t c = 0; c < count; ++c) f[c] *= e[c], f[count + c] *= e[c];
+    constexpr std::size_t kPart = 64;  // in pieces, so that no memory is asked for
+    double e[kPart];
+    for (std::size_t first = 0; first < count; first += kPart) {
+      const std::size_t part = std::min(kPart, count - first);
+      k.decay(e, delta + first, rate + first, part);
+      for (std::size_t c = 0; c < part; ++c) f[first + c] *= e[c], f[count + first + c] *= e[c];
+    }
   }
   static void apply(double (&out)[2], const double (&f)[2], const double (&z)[2]) {
     out[0] = f[0] * z[0] - f[1] * z[1];

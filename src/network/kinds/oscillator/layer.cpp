@@ -11,7 +11,7 @@ namespace mac::oscillator {
 
 namespace {
 
-/// a = (1, 3, 5, ..) in every row: what Mamba has, in as many numbers of a state.
+/// a = (1, 3, 5, ..) in every row: half as many rates over the range of Mamba's.
 InitialValue log_decay(std::size_t pairs) {
   return
       [pairs](std::size_t i, const Uniform&) { return std::log(static_cast<double>(2 * (i % pairs) + 1)); };

@@ -15,9 +15,9 @@ struct Sizes : selective::Sizes {
       : selective::Sizes(shape, 2 * shape.d_state), pairs(shape.d_state) {}
 };
 
+/// Its A_log is that (d_inner, pairs), and behind it omega_log (d_inner, pairs).
 template <class T>
-using Parameters =
-    selective::Parameters<T>;  // A_log: that (d_inner, pairs), behind it omega_log (d_inner, pairs)
+using Parameters = selective::Parameters<T>;
 using selective::view;
 
 /// What steps and sequences take: the rate of state n of channel c.

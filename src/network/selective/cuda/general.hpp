@@ -34,8 +34,9 @@ struct ConvolutionGradients {
   T* d_x;                        // (rows, inner), rows 2·inner apart
   BlockStates<const T> d_final;  // (3, inner)
   BlockStates<T> d_initial;
-  T* parts;  // (convolution_parts, 5·inner): gradients of weight (inner, 4), then of the bias (inner)
+  T* parts;  // (parts, 5·inner): gradients of weight (inner, 4), then of the bias (inner)
 };
+/// Parts of convolution_backward; step by step there are step_parts.
 std::size_t convolution_parts(std::size_t batch, std::size_t time);
 template <class T>
 void convolution_backward(const Convolution<T>& problem, const ConvolutionGradients<T>& gradients,
@@ -92,7 +93,8 @@ struct ScanGradients {
   T* d_v;            // (rows, inner)
   T* d_step;         // (rows, inner): of dt_proj's output; may be d_gated
   T* d_BC;           // (block of channels, rows, 2·states): each block's sums
-  T* parts;  // (sequence · segments, inner · (states + 2)): gradients of A_log and omega_log, D and dt_proj's bias
+  /// (sequence · segments, or step_parts, inner · (states + 2)): gradients of A_log and omega_log, D and dt_proj's bias
+  T* parts;
   BlockStates<const T> d_final;  // (states, inner)
   BlockStates<T> d_initial;
 };
@@ -116,6 +118,8 @@ void sum_BC(T* to, std::size_t stride, const T* d_BC, int blocks, std::size_t ro
 
 // -- the same step by step, where the states after every step are in memory (scan_steps.cuh) -----------------------------
 
+/// Channels of a block, at most: a thread for each.
+inline constexpr int most_step_channels = 128;
 /// Parts of the gradients of weights, channels of a block, and blocks of channels of d_BC.
 std::size_t step_parts(std::size_t batch);
 int step_block_channels(const ScanSizes& sizes);

@@ -40,7 +40,7 @@ ScanSegments scan_segments(const ScanSizes& sizes, std::size_t batch, std::size_
 }
 
 // So that three numbers for each of their states fit shared memory.
-int step_block_channels(const ScanSizes& sizes) { return sizes.states <= 64 ? 128 : 32; }
+int step_block_channels(const ScanSizes& sizes) { return sizes.states <= 64 ? most_step_channels : 32; }
 
 int step_channel_blocks(const ScanSizes& sizes) {
   const int channels = step_block_channels(sizes);

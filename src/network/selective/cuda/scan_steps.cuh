@@ -21,10 +21,13 @@ __device__ T* states_before(BlockStates<T> initial, BlockStates<T> after, std::s
   return initial ? initial.of(sequence) : nullptr;
 }
 
+constexpr int states_at_once = 4;  // that a thread reads
+
 /// A thread's channel, and the rates of its states in shared memory, (states, threads).
 template <class T, class Transition>
 struct Channel {
   static constexpr int U = Transition::unit;
+  static_assert(states_at_once % U == 0);
   int number;
   bool exists;
   T* rates;
@@ -51,11 +54,9 @@ struct Channel {
   }
 };
 
-constexpr int states_at_once = 4;
 /// Blocks that share a multiprocessor, so that its memory is kept busy.
 template <class T>
 constexpr int steps_blocks = sizeof(T) > sizeof(float) ? 4 : 8;
-constexpr int most_step_threads = 128;
 
 /// Some states of a channel from number `first` on, (states, inner), as far as they exist; zeros without any.
 template <class T>
@@ -73,7 +74,7 @@ __device__ void write_some(T* to, const T (&some)[states_at_once], int first, in
 }
 
 template <class T, class Transition>
-__global__ void __launch_bounds__(most_step_threads, steps_blocks<T>)
+__global__ void __launch_bounds__(most_step_channels, steps_blocks<T>)
     forward_steps_kernel(Scan<T> p, T* gated, BlockStates<T> states) {
   constexpr int U = Transition::unit;
   extern __shared__ float4 shared_fours[];
@@ -114,10 +115,9 @@ __global__ void __launch_bounds__(most_step_threads, steps_blocks<T>)
 }
 
 template <class T, class Transition>
-__global__ void __launch_bounds__(most_step_threads, steps_blocks<T>)
+__global__ void __launch_bounds__(most_step_channels, steps_blocks<T>)
     backward_steps_kernel(Scan<T> p, ScanGradients<T> d) {
   constexpr int U = Transition::unit;
-  static_assert(states_at_once % U == 0);
   constexpr T ln_2 = 0.693147180559945309417;
   const int inner = p.sizes.inner, n_states = p.sizes.states, threads = static_cast<int>(blockDim.x),
             warps = threads / 32, padded = (n_states + states_at_once - 1) / states_at_once * states_at_once;

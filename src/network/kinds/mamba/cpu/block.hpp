@@ -37,7 +37,7 @@ class Block : public selective::Block<T, Recurrence> {
 
   void advance(T* state, T* step_sums, Rows<const T> h, Work& a, std::size_t rows) const {
     project(a, h, state, rows, rank_ + states_, false);
-    scan_.advance(state + history_size(), step_sums, scan_input(a, rows));
+    segments_.advance(state + history_size(), step_sums, scan_input(a, rows));
     std::copy_n(a.conv_in.row(rows), history_size(), state);
   }
 
@@ -48,11 +48,11 @@ class Block : public selective::Block<T, Recurrence> {
     k_.pointwise.silu_forward(a.gate, {}, a.z, rows, inner_);
     k_.linear.backward_input(a.d_g, {}, d_h, w_.out_proj, rows, inner_, d_);
     channels_.gate_backward_y(a.d_y, a.d_g, a.gate, rows, inner_);
-    scan_.retreat(d_state + history_size(), a.d_y, scan_input(a, rows));
+    segments_.retreat(d_state + history_size(), a.d_y, scan_input(a, rows));
   }
 
   void find_decays(T* decays, const T* step_sums) const {
-    scan_.decays(decays + history_size(), step_sums, rates_, inner_, states_);
+    segments_.decays(decays + history_size(), step_sums, rates_, inner_, states_);
   }
 
   void history_backward(Rows<T> d_h, const BlockParameters<T>& d_weights, Rows<const T> h, T* d_state,
@@ -67,7 +67,7 @@ class Block : public selective::Block<T, Recurrence> {
   }
 
  private:
-  SegmentKernels<T> scan_ = segment_kernels<T>();
+  SegmentKernels<T> segments_ = segment_kernels<T>();
 };
 
 }  // namespace mac::mamba
