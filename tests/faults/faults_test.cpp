@@ -198,10 +198,12 @@ INSTANTIATE_TEST_SUITE_P(Calls, FaultyFiles, ::testing::ValuesIn(file_faults), f
 
 class LongFaultyRuns : public FaultyFiles {};
 TEST_P(LongFaultyRuns, AreNeverTakenForWholeOnes) {
+  const bool reads = GetParam().call == std::string("read");
   std::string cells;
-  if (GetParam().call == std::string("read"))
+  if (reads)
     for (const Command& command : commands) cells += row(command, GetParam());
-  for (const Command& command : long_commands) cells += row(command, GetParam());
+  for (const Command& command : long_commands)  // a sweep reads thousands of times what run reads
+    cells += row(command, GetParam(), reads && command.every > 1 ? 0.02 : 0);
   print(fmt::format("{} {}", GetParam().call, GetParam().how), cells);
 }
 INSTANTIATE_TEST_SUITE_P(Calls, LongFaultyRuns, ::testing::ValuesIn(file_faults), fault_name);
