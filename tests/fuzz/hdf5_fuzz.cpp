@@ -32,7 +32,7 @@ class Choices {
     return first;
   }
   std::string text() {
-    const std::size_t size = std::min<std::size_t>(byte() * 4, bytes_.size());
+    const std::size_t asked = std::size_t{byte()} * 4, size = std::min(asked, bytes_.size());
     std::string text(reinterpret_cast<const char*>(bytes_.data()), size);
     bytes_ = bytes_.subspan(size);
     return text;

@@ -101,6 +101,8 @@ TEST(ParallelFor, ThreadsWithoutWorkSleep) {
 TEST(ParallelFor, WorksInAForkedProcess) {
 #if defined(__SANITIZE_THREAD__)
   GTEST_SKIP() << "the thread sanitizer does not follow threads that start after a fork";
+#elif defined(__SANITIZE_ADDRESS__)
+  GTEST_SKIP() << "a helper may hold a lock of the address sanitizer's allocator when the process forks";
 #endif
   parallel_for(8, 4, [](std::size_t, std::size_t) {});
   const pid_t child = fork();

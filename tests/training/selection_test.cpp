@@ -25,13 +25,13 @@ Model trained(const std::string& training, const ScratchFolder& folder) {
 
 // Learns, then shakes what it has learned.
 const std::string learn_and_shake =
-    "[[training.stages]]\nsteps = 60\n"
+    "[[training.stages]]\nsteps = 150\nmax_lr = 1e-2\n"
     "[[training.stages]]\nsteps = 20\nmax_lr = 3\ndiv_factor = 1\nfinal_div_factor = 1\n";
 
 TEST(Selection, KeepsTheWeightsWhoseRolloutsEvaluateBest) {
   const ScratchFolder folder;
   const Model model = trained(learn_and_shake, folder);
-  EXPECT_LE(std::stoul(model.provenance.at("best_step")), 60u);
+  EXPECT_LE(std::stoul(model.provenance.at("best_step")), 150u);
   const DataFile data = DataFile::open(small_data());
   rollout(*make_network_closure(model, "mac", *model.held), data, folder.file("r.h5"),
           {{"validation"}, 1, true});
