@@ -17,7 +17,7 @@ InitialValue log_decay(std::size_t pairs) {
       [pairs](std::size_t i, const Uniform&) { return std::log(static_cast<double>(2 * (i % pairs) + 1)); };
 }
 
-/// ω = (1, 2, 3, ..)·π/10: slow against the decay. Validation errors chose these rates (docs/choosing.md).
+/// ω = (1, 2, 3, ..)·π/10: slow against the decay.
 InitialValue log_turning(std::size_t pairs) {
   return [pairs](std::size_t i, const Uniform&) {
     return std::log(std::numbers::pi / 10 * static_cast<double>(i % pairs + 1));
