@@ -42,7 +42,7 @@ void transform(Symmetry symmetry, double angle, std::vector<double>& y) {
       for (std::size_t k = 0; k < modes; ++k) y[k] = -y[k];
       break;
     case Symmetry::Kind::cyclic_shift:
-      std::ranges::rotate(y, y.begin() + 1);
+      std::rotate(y.begin(), y.begin() + 1, y.end());
       break;
     case Symmetry::Kind::reflection:
       for (double& value : y) value = -value;
