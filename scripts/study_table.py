@@ -18,10 +18,10 @@ def write_table(path, rows, columns, order):
         writer.writerows(sorted(rows.values(), key=order))
 
 
-def begin_panels(figure, count, rows=1):
-    """The first lines of a gnuplot script that draws `count` panels beside one another, in so many rows."""
-    return [f"set terminal svg size {330 * count},{330 * rows} font 'sans-serif,12' background 'white'", f"set output '{figure}'",
-            f"set multiplot layout {rows},{count}", "set border 3 lw 0.8", "set tics nomirror scale 0.5", "set logscale xy", "set format y '%g'"]
+def begin_panels(figure, count):
+    """The first lines of a gnuplot script that draws `count` panels beside one another."""
+    return [f"set terminal svg size {330 * count},330 font 'sans-serif,12' background 'white'", f"set output '{figure}'",
+            f"set multiplot layout 1,{count}", "set border 3 lw 0.8", "set tics nomirror scale 0.5", "set logscale xy", "set format y '%g'"]
 
 
 def curve(name, points, style, title):

@@ -140,7 +140,9 @@ Statistics read_statistics(const Node& node) {
   Statistics statistics;
   statistics.from = node.at("from").number(), statistics.trajectories = node.at("trajectories").count();
   for (const auto& [name, of] : node.at("quantities").members()) {
-    const auto rare = [&of = of](const char* key) { return of.has(key) ? of.at(key).number() : std::nan(""); };
+    const auto rare = [&of = of](const char* key) {
+      return of.has(key) ? of.at(key).number() : std::nan("");
+    };
     QuantityStatistics q{.name = name,
                          .mean = of.at("mean").number(),
                          .std = of.at("std").number(),
