@@ -1,4 +1,5 @@
 // Memory that is not there becomes a sentence with the size that was asked for.
+#include <atomic>
 #include <cstdio>
 #include <cstdlib>
 #include <exception>
@@ -21,11 +22,14 @@ class OutOfMemory final : public std::bad_alloc {
 };
 
 std::terminate_handler handler_before = nullptr;
+std::atomic<std::size_t> refused = 0;  // bytes of the last request that failed
 
-/// Where nothing may be thrown (the destructor of JSON asks for memory), the same sentence is the end.
+/// Where nothing may be thrown (the destructor of JSON asks for memory, the library's walk through a folder), the same
+/// sentence is the end.
 [[noreturn]] void end() noexcept {
   try {
     if (std::exception_ptr thrown = std::current_exception()) std::rethrow_exception(thrown);
+    if (refused > 0) throw OutOfMemory(refused);
   } catch (const OutOfMemory& error) {
     std::fprintf(stderr, "mac: %s\n", error.what());
     std::_Exit(1);
@@ -45,6 +49,7 @@ const bool ends_with_a_sentence = (handler_before = std::set_terminate(end), tru
 // The others, of arrays and without exceptions, end here by the standard.
 void* operator new(std::size_t bytes) {
   if (void* const memory = std::malloc(bytes > 0 ? bytes : 1)) return memory;
+  mac::cli::refused = bytes;
   throw mac::cli::OutOfMemory(bytes);
 }
 void operator delete(void* memory) noexcept { std::free(memory); }

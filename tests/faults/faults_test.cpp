@@ -214,12 +214,11 @@ INSTANTIATE_TEST_SUITE_P(Calls, LongFaultyRuns, ::testing::ValuesIn(file_faults)
 // trained network is not thrown away for want of a sentence.
 TEST_F(Faults, OfMemoryAreNeverSilent) {
   std::string cells;
-  int all_failed = 0, all_ended = 0;
   for (const Command& command : commands) {
     if (command.leaves == Leaves::what_was_made) continue;  // reads only
     const std::string right = right_output(command);
     int failed = 0, succeeded = 0, ended = 0;
-    for (int n = 1;; n += 1 + n / 3) {
+    for (int n = 1;; n += 1 + n / 12) {
       const auto result = run(command, {"malloc", "ENOMEM"}, n);
       if (!result) break;
       const std::string what = fmt::format("{}: allocation {} fails:\n{}", command.name, n, result->output);
@@ -241,13 +240,9 @@ TEST_F(Faults, OfMemoryAreNeverSilent) {
       }
       (result->exit_code == 0 ? succeeded : failed) += 1;
     }
-    EXPECT_GT(failed, 0) << command.name;
-    all_failed += failed;
-    all_ended += ended;
+    EXPECT_GT(failed, 3 * ended) << command.name;
     cells += fmt::format("  {} {}+{}, ended by a library {}", command.name, failed, succeeded, ended);
   }
-  // Of some twenty allocations of one command too many may be the library's; of all commands' they are few.
-  EXPECT_GT(all_failed, 3 * all_ended);
   print("malloc ENOMEM", cells);
 }
 

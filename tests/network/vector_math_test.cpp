@@ -209,7 +209,7 @@ TEST(VectorMath, DecayIsAccurateAndUnbiasedNearOne) {
   });
 }
 
-// Of d r quarter turns two roundings instead of one leave half a last place of the angle.
+// Without fused multiply-adds the angle is rounded before it is reduced, which costs half of its last place.
 // A number that turns all the time must keep its size: cos² + sin² is 1 to rounding, on the mean too, at every angle that a
 // step can have, and both are exact where the angle is none.
 template <class T>

@@ -159,14 +159,14 @@ HWY_INLINE Exponential<T> exponential(Vector<T> x) {
 }
 
 // Newer instruction sets have smaller numbers: whatever a library of later years adds has the same bits.
-#undef MAC_HAS_EIGHTHS
+#undef MAC_AVX2_OR_NEWER
 #if HWY_ARCH_X86 && HWY_TARGET <= HWY_AVX2
-#define MAC_HAS_EIGHTHS 1
+#define MAC_AVX2_OR_NEWER 1
 #else
-#define MAC_HAS_EIGHTHS 0
+#define MAC_AVX2_OR_NEWER 0
 #endif
 
-#if MAC_HAS_EIGHTHS
+#if MAC_AVX2_OR_NEWER
 
 /// 2^x in eighths: x = k/8 + f with |f| <= 1/16. The eight powers 2^(k/8) of [1, 2) are a vector, in which one
 /// instruction looks up, so that few terms do for the rest.
@@ -200,7 +200,7 @@ HWY_INLINE Vector<float> eighth_power(Vector<float> rounded) {
 /// e^x for x <= 0
 template <class T>
 HWY_INLINE Vector<T> exp_nonpositive(Vector<T> x) {
-#if MAC_HAS_EIGHTHS
+#if MAC_AVX2_OR_NEWER
   if constexpr (sizeof(T) == 4) {
     using F = Format<T>;
     const Tag<T> d;
@@ -235,7 +235,7 @@ HWY_INLINE Vector<T> expm1_nonpositive(Vector<T> x) {
 template <class T>
 HWY_INLINE Vector<T> decay(Vector<T> delta, Vector<T> a) {
   const Tag<T> d;
-#if MAC_HAS_EIGHTHS
+#if MAC_AVX2_OR_NEWER
   if constexpr (sizeof(T) == 4) {
     const auto round = hn::Set(d, Eighths::kRound);
     const auto rounded = hn::MulAdd(delta, a, round);
@@ -337,7 +337,7 @@ HWY_INLINE hn::TFromD<D> fold_lanes(D d, hn::Vec<D> v) {
 template <class T>
 HWY_INLINE Vector<T> load_first(const T* from, std::size_t count) {
   const Tag<T> d;
-#if MAC_HAS_EIGHTHS
+#if MAC_AVX2_OR_NEWER
   return hn::MaskedLoad(hn::FirstN(d, count), d, from);
 #else
   HWY_ALIGN T lanes[kLanes<T>] = {};
@@ -349,7 +349,7 @@ HWY_INLINE Vector<T> load_first(const T* from, std::size_t count) {
 template <class T>
 HWY_INLINE void store_first(Vector<T> v, T* to, std::size_t count) {
   const Tag<T> d;
-#if MAC_HAS_EIGHTHS
+#if MAC_AVX2_OR_NEWER
   hn::BlendedStore(v, hn::FirstN(d, count), d, to);
 #else
   HWY_ALIGN T lanes[kLanes<T>];
