@@ -20,8 +20,9 @@ def write_table(path, rows, columns, order):
 
 def begin_panels(figure, count):
     """The first lines of a gnuplot script that draws `count` panels beside one another."""
-    return [f"set terminal svg size {330 * count},330 font 'sans-serif,12' background 'white'", f"set output '{figure}'",
-            f"set multiplot layout 1,{count}", "set border 3 lw 0.8", "set tics nomirror scale 0.5", "set logscale xy", "set format y '%g'"]
+    across = count if count < 4 else 2
+    return [f"set terminal svg size {330 * across},{330 * -(-count // across)} font 'sans-serif,12' background 'white'", f"set output '{figure}'",
+            f"set multiplot layout {-(-count // across)},{across}", "set border 3 lw 0.8", "set tics nomirror scale 0.5", "set logscale xy", "set format y '%g'"]
 
 
 def curve(name, points, style, title):

@@ -28,12 +28,7 @@ std::vector<T> normals(std::size_t count, std::uint32_t stream, double scale = 1
   return values;
 }
 
-template <class T>
-cuda::DeviceArray<T> on_device(const std::vector<T>& values) {
-  cuda::DeviceArray<T> array;
-  array.upload(values.data(), values.size(), nullptr);
-  return array;
-}
+using cuda::on_device;
 
 template <class T>
 std::vector<T> from_device(const cuda::DeviceArray<T>& array, std::size_t count) {

@@ -20,14 +20,6 @@ namespace cuda {
 
 namespace {
 
-template <class T>
-DeviceArray<T> on_device(const std::vector<T>& values) {
-  DeviceArray<T> array;
-  array.upload(values.data(), values.size(), nullptr);
-  check(cudaStreamSynchronize(nullptr), "copying to it");
-  return array;
-}
-
 std::vector<double> normals(std::size_t count, double scale) {
   RandomStream random(1, Purpose::noise, 0);
   std::vector<double> values(count);

@@ -69,11 +69,20 @@ class DeviceArray {
   std::size_t count_ = 0;
 };
 
-/// Copies and waits.
+/// Copies and waits: of what the default stream copies the last pieces may still be on their way, and our streams do not
+/// wait for it.
 template <class T>
 void upload_now(DeviceArray<T>& to, const std::vector<T>& from) {
   to.upload(from.data(), from.size(), nullptr);
   check(cudaStreamSynchronize(nullptr), "copying to it");
+}
+
+/// There is an address even where there are no numbers.
+template <class T>
+DeviceArray<T> on_device(const std::vector<T>& values) {
+  DeviceArray<T> array(values.empty() ? 1 : values.size());
+  upload_now(array, values);
+  return array;
 }
 
 class Stream {

@@ -29,12 +29,6 @@ constexpr std::size_t most_results = 1 << 27;
 constexpr int steps_of_launch = 4096;
 
 template <class T>
-DeviceArray<T> on_device(const std::vector<T>& values) {
-  DeviceArray<T> array(std::max<std::size_t>(1, values.size()));
-  array.upload(values.data(), values.size(), nullptr);
-  return array;
-}
-template <class T>
 std::vector<T> from_device(const DeviceArray<T>& array, std::size_t count) {
   std::vector<T> values(count);
   array.download(values.data(), count, nullptr);

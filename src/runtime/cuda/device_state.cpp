@@ -33,13 +33,7 @@ template <class T>
 DeviceArray<T> zeros(std::size_t count) {
   DeviceArray<T> array(count);
   cuda::check(cudaMemset(array.data(), 0, count * sizeof(T)), "clearing its memory");
-  return array;
-}
-
-template <class T>
-DeviceArray<T> on_device(const std::vector<T>& values) {
-  DeviceArray<T> array;
-  upload_now(array, values);
+  cuda::check(cudaStreamSynchronize(nullptr), "clearing its memory");  // as in upload_now
   return array;
 }
 

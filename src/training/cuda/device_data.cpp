@@ -43,8 +43,7 @@ DeviceData::DeviceData(const DescentPlan& plan, SampleShape shape, std::size_t m
   std::vector<double> scales = normalisers.input.numbers();
   const std::vector<double> output = normalisers.output.numbers();
   scales.insert(scales.end(), output.begin(), output.end());
-  scales_.upload(scales.data(), scales.size(), nullptr);
-  check(cudaStreamSynchronize(nullptr), "copying to it");
+  upload_now(scales_, scales);
   source_ = {resolved_.data(),
              closure_.data(),
              Normaliser::view_of(scales_.data(), inputs.features()),

@@ -167,7 +167,7 @@ void Products<T>::to_inputs(Matrix<T> d_x, ConstMatrix<T> d_y, ConstMatrix<T> w,
 }
 
 template <class T>
-void Products<T>::to_weights(T* d_w, ConstMatrix<T> d_y, ConstMatrix<T> x) {
+void Products<T>::to_weights(PendingSums<T>& sums, T* d_w, ConstMatrix<T> d_y, ConstMatrix<T> x) {
   // Few tiles of the result have to share out very many rows: enough parts that tiles of 64 × 64 keep every
   // multiprocessor busy, and not so many that a part has less than 256 rows.
   constexpr std::size_t tile = 64, busy = 512, fewest_rows = 256;
@@ -177,7 +177,7 @@ void Products<T>::to_weights(T* d_w, ConstMatrix<T> d_y, ConstMatrix<T> x) {
   const std::size_t parts =
       std::clamp<std::size_t>(busy / tiles, 1, std::max<std::size_t>(1, rows / fewest_rows));
   const std::size_t of_part = rows / parts, rest = rows - parts * of_part, size = aligned(m * n);
-  partials_.reserve((parts + 1) * size);
+  T* const of_parts = sums.take((parts + 1) * size);
   const auto sum = [&](std::size_t first_row, std::size_t count_rows, std::size_t to, std::size_t count) {
     const auto from = [&](const ConstMatrix<T>& all) {
       return ConstMatrix<T>(all.data + first_row * all.stride, count_rows, all.columns, all.stride);
@@ -186,7 +186,7 @@ void Products<T>::to_weights(T* d_w, ConstMatrix<T> d_y, ConstMatrix<T> x) {
          .a_transposed = true,
          .b = from(x),
          .b_transposed = false,
-         .c = {partials_.data() + to * size, n, x.columns},
+         .c = {of_parts + to * size, n, x.columns},
          .depth = static_cast<int>(count_rows),
          .a_next = of_part * d_y.stride,
          .b_next = of_part * x.stride,
@@ -195,7 +195,7 @@ void Products<T>::to_weights(T* d_w, ConstMatrix<T> d_y, ConstMatrix<T> x) {
   };
   sum(0, of_part, 0, parts);
   if (rest > 0) sum(parts * of_part, rest, parts, 1);
-  sum_parts<T>(d_w, partials_.data(), parts + (rest > 0), size, m * n, stream_);
+  sums.add({d_w, of_parts, parts + (rest > 0), size, m * n});
 }
 
 template class Products<float>;

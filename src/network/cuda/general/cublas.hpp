@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "network/cuda/device.hpp"
+#include "network/cuda/general/pending_sums.hpp"
 #include "network/cuda_engine.hpp"
 
 namespace mac::cuda {
@@ -54,8 +55,8 @@ class Products {
   void forward(Matrix<T> y, ConstMatrix<T> x, ConstMatrix<T> w, bool add = false);
   /// d_x (+)= d_y W
   void to_inputs(Matrix<T> d_x, ConstMatrix<T> d_y, ConstMatrix<T> w, bool add = false);
-  /// d_w (outputs, inputs) = d_yᵀ x, its rows one after the other; summed over parts of the rows, and these in order
-  void to_weights(T* d_w, ConstMatrix<T> d_y, ConstMatrix<T> x);
+  /// d_w (outputs, inputs) = d_yᵀ x, its rows one after the other; summed over parts of the rows, and these by `sums`
+  void to_weights(PendingSums<T>& sums, T* d_w, ConstMatrix<T> d_y, ConstMatrix<T> x);
 
  private:
   struct Call;
@@ -64,7 +65,6 @@ class Products {
   void* handle_ = nullptr;
   cudaStream_t stream_ = nullptr;
   DeviceArray<char> workspace_;
-  DeviceArray<T> partials_;
 };
 
 /// Opens the first of these libraries that is there; throws Error if none is.

@@ -38,7 +38,6 @@ GeneralNetwork<T>::GeneralNetwork(const NetworkShape& shape, std::size_t models)
   }
   upload_now(device_places_, places_);
   weights_.reserve(aligned_size_);
-  sums_.reserve(sum_scratch(std::max(4 * shape.d_model, shape.d_out)));
 }
 
 template <class T>
@@ -117,8 +116,8 @@ LayerPass<T> GeneralNetwork<T>::layer_pass(SequenceDims dims, std::size_t block,
           of_block(after, block),
           kept.blocks[block].layer,
           scratch,
-          sums_.data(),
           products_,
+          sums_,
           stream};
 }
 
@@ -229,6 +228,7 @@ void GeneralNetwork<T>::backward_models(const T* parameters, SequenceDims dims, 
                    {of_model(initial, m, dims), of_model(after, m, dims), of_model(d_final, m, dims),
                     of_model(d_initial, m, dims)},
                    stream);
+    sums_.make(stream);
     gather_tensors(d_parameters + m * layout_.size(), gradients_.data(), device_places_.data(),
                    places_.size(), add, stream);
   }
@@ -253,22 +253,29 @@ void GeneralNetwork<T>::backward_model(const Kept& kept, SequenceDims dims, cons
   T *const d_h = scratch.take(all), *const d_u = scratch.take(all), *const ends = scratch.take(of_ends),
            *const of_layer = scratch.take(layer_->scratch_size(dims));
   const auto of_bias = [&](const char* name, const T* d_rows, int channels) {
-    sum_rows(gradient(name), d_rows, rows, channels, static_cast<std::size_t>(channels), sums_.data(),
-             stream);
+    sums_.add_rows(gradient(name), d_rows, rows, channels, static_cast<std::size_t>(channels), stream);
+  };
+
+  const auto of_norm = [&](bool add, T* d_weight, T* d_bias, const T* d_y, const T* h, const T* weight) {
+    const std::size_t channels = shape_.d_model, parts = norm_parts(rows), stride = 2 * channels;
+    T* const of_parts = sums_.take(parts * stride);
+    norm_backward(d_h, add, of_parts, d_y, h, weight, rows, d, stream);
+    sums_.add({d_weight, of_parts, parts, stride, channels});
+    sums_.add({d_bias, of_parts + channels, parts, stride, channels});
   };
 
   check(cudaMemcpyAsync(ends, d_y, rows * shape_.d_out * sizeof(T), cudaMemcpyDeviceToDevice, stream),
         "copying");
-  products_.to_weights(gradient("output_proj.2.weight"), of_rows(ends, d_out), of_rows(kept.activated, d));
+  products_.to_weights(sums_, gradient("output_proj.2.weight"), of_rows(ends, d_out),
+                       of_rows(kept.activated, d));
   of_bias("output_proj.2.bias", ends, d_out);
   products_.to_inputs(of_rows(d_u, d), of_rows(ends, d_out), matrix("output_proj.2.weight", d_out, d));
   silu_backward(d_u, kept.hidden, all, stream);
-  products_.to_weights(gradient("output_proj.0.weight"), of_rows(d_u, d), of_rows(kept.normalised, d));
+  products_.to_weights(sums_, gradient("output_proj.0.weight"), of_rows(d_u, d), of_rows(kept.normalised, d));
   of_bias("output_proj.0.bias", d_u, d);
   // d_h is not needed yet: it takes the gradient of the norm's output, and is then overwritten row by row.
   products_.to_inputs(of_rows(d_h, d), of_rows(d_u, d), matrix("output_proj.0.weight", d, d));
-  norm_backward(d_h, false, gradient("norm.weight"), gradient("norm.bias"), d_h, kept.h,
-                weight("norm.weight"), rows, d, sums_.data(), stream);
+  of_norm(false, gradient("norm.weight"), gradient("norm.bias"), d_h, kept.h, weight("norm.weight"));
 
   for (std::size_t i = shape_.n_blocks; i-- > 0;) {
     const typename Kept::Block& block = kept.blocks[i];
@@ -276,12 +283,12 @@ void GeneralNetwork<T>::backward_model(const Kept& kept, SequenceDims dims, cons
     layer_->backward(pass, d_u, {gradients_.data() + (pass.weights[0] - weights_.data()), in_layer_},
                      of_block(states.d_initial, i), d_h, block.u, of_block(states.d_final, i));
     const std::string norm_weight = in_block(i, block_norm_weight), norm_bias = in_block(i, "norm.bias");
-    norm_backward(d_h, true, gradient(norm_weight.c_str()), gradient(norm_bias.c_str()), d_u, block.h,
-                  weight(norm_weight.c_str()), rows, d, sums_.data(), stream);
+    of_norm(true, gradient(norm_weight.c_str()), gradient(norm_bias.c_str()), d_u, block.h,
+            weight(norm_weight.c_str()));
   }
 
   silu_backward(d_h, kept.embedding, all, stream);
-  products_.to_weights(gradient("input_proj.weight"), of_rows(d_h, d), of_rows(kept.x, d_in));
+  products_.to_weights(sums_, gradient("input_proj.weight"), of_rows(d_h, d), of_rows(kept.x, d_in));
   of_bias("input_proj.bias", d_h, d);
   if (!d_x) return;
   products_.to_inputs(of_rows(ends, d_in), of_rows(d_h, d), matrix("input_proj.weight", d, d_in));

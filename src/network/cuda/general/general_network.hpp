@@ -82,10 +82,11 @@ class GeneralNetwork final : public NetworkPath<T> {
   std::size_t aligned_size_ = 0;       // of all parameters
   std::unique_ptr<GeneralLayer<T>> layer_;
   Products<T> products_;
+  PendingSums<T> sums_;
   DeviceArray<TensorPlace> device_places_;
   DeviceArray<T> weights_, gradients_;  // of a model, aligned
   DeviceArray<char> unrecorded_;        // as a tape's, of forward passes without one
-  DeviceArray<T> scratch_, sums_;
+  DeviceArray<T> scratch_;
 };
 
 }  // namespace mac::cuda

@@ -49,8 +49,8 @@ struct LayerPass {
   BlockStates<const T> after;  // the way back: states after every step, if the forward pass left them
   T* tape;                     // tape_size(dims) numbers
   T* scratch;                  // scratch_size(dims) numbers, of all layers in turn
-  T* sums;                     // sum_scratch(4 · d_model) numbers, for sums over rows
   Products<T>& products;
+  PendingSums<T>& sums;  // gradients of weights
   cudaStream_t stream;
 
   std::size_t rows() const { return dims.batch * dims.time; }

@@ -40,7 +40,7 @@ class RecurrentLayer final : public GeneralLayer<T> {
     Products<T>& products = pass.products;
     const Matrix<T> of_input = d_gates.part(0, counts_.gates * d_);
     products.to_inputs(rows(pass, d_u, 1), of_input, weight(pass, input_weight));
-    products.to_weights(d_weights[input_weight], of_input, rows(pass, u, 1));
+    products.to_weights(pass.sums, d_weights[input_weight], of_input, rows(pass, u, 1));
     sum(pass, d_weights[input_bias], of_input);
     // The recurrent share of the last gate may have a gradient of its own: the last columns.
     const int others = (counts_.gates - 1) * d_, last = (counts_.gradients - 1) * d_;
@@ -48,6 +48,7 @@ class RecurrentLayer final : public GeneralLayer<T> {
     for (const auto& [part, first] :
          {std::pair(d_gates.part(0, others), 0), std::pair(d_gates.part(last, d_), others)}) {
       products.to_weights(
+          pass.sums,
           d_weights[hidden_weight] + static_cast<std::size_t>(first) * static_cast<std::size_t>(d_), part,
           hidden);
       sum(pass, d_weights[hidden_bias] + first, part);
@@ -122,7 +123,7 @@ class RecurrentLayer final : public GeneralLayer<T> {
     return {pass.weights[tensor], static_cast<std::size_t>(counts_.gates * d_), d_};
   }
   void sum(const LayerPass<T>& pass, T* to, Matrix<T> gradients) const {
-    sum_rows(to, gradients.data, pass.rows(), gradients.columns, gradients.stride, pass.sums, pass.stream);
+    pass.sums.add_rows(to, gradients.data, pass.rows(), gradients.columns, gradients.stride, pass.stream);
   }
 
   int d_;

@@ -8,7 +8,7 @@ namespace mac::cuda {
 
 namespace {
 
-constexpr int threads = 256, warps = threads / 32, slices = 32;
+constexpr int threads = 256, warps = threads / 32;
 constexpr std::size_t most_blocks = 8 * 132 * 8;  // enough for every GPU of today; more work is looped over
 
 unsigned blocks_for(std::size_t count) {
@@ -23,20 +23,33 @@ __device__ void for_each(std::size_t count, F f) {
     f(i);
 }
 
+constexpr int slices = 32;        // of the parts, which threads of a block share out
+constexpr int sums_at_once = 64;  // of a launch: they travel as its argument
+
 template <class T>
-__global__ void sum_parts_kernel(T* to, const T* parts, std::size_t part_count, std::size_t stride,
-                                 std::size_t count) {
+struct Launch {
+  PartSum<T> sums[sums_at_once];
+  unsigned ends[sums_at_once];  // the block after a sum's last one
+};
+
+template <class T>
+__global__ void sum_kernel(const __grid_constant__ Launch<T> launch) {
   __shared__ T of_slice[slices][32];
-  const std::size_t i = static_cast<std::size_t>(blockIdx.x) * 32 + threadIdx.x;
+  int which = 0;
+  while (blockIdx.x >= launch.ends[which]) ++which;
+  const PartSum<T>& sum = launch.sums[which];
+  const unsigned block = blockIdx.x - (which > 0 ? launch.ends[which - 1] : 0);
+  const std::size_t i = static_cast<std::size_t>(block) * 32 + threadIdx.x;
   T total = 0;
-  if (i < count)
-    for (std::size_t part = threadIdx.y; part < part_count; part += slices) total += parts[part * stride + i];
+  if (i < sum.count)
+    for (std::size_t part = threadIdx.y; part < sum.part_count; part += slices)
+      total += sum.parts[part * sum.stride + i];
   of_slice[threadIdx.y][threadIdx.x] = total;
   __syncthreads();
-  if (threadIdx.y > 0 || i >= count) return;
-  T sum = 0;
-  for (const auto& slice : of_slice) sum += slice[threadIdx.x];
-  to[i] = sum;
+  if (threadIdx.y > 0 || i >= sum.count) return;
+  T all = 0;
+  for (const auto& slice : of_slice) all += slice[threadIdx.x];
+  sum.to[i] = all;
 }
 
 /// parts (gridDim.y, channels): blockIdx.y has the rows from blockIdx.y · run on; 32 channels a block.
@@ -214,21 +227,27 @@ constexpr unsigned blocks_of_tensor = 32;
 }  // namespace
 
 template <class T>
-void sum_parts(T* to, const T* parts, std::size_t part_count, std::size_t stride, std::size_t count,
-               cudaStream_t stream) {
-  sum_parts_kernel<<<static_cast<unsigned>((count + 31) / 32), dim3(32, slices), 0, stream>>>(
-      to, parts, part_count, stride, count);
+void make_sums(std::span<const PartSum<T>> sums, cudaStream_t stream) {
+  while (!sums.empty()) {
+    const std::size_t count = std::min<std::size_t>(sums_at_once, sums.size());
+    Launch<T> launch{};
+    unsigned blocks = 0;
+    for (std::size_t i = 0; i < count; ++i) {
+      launch.sums[i] = sums[i];
+      blocks += static_cast<unsigned>((sums[i].count + 31) / 32);
+      launch.ends[i] = blocks;
+    }
+    sum_kernel<<<blocks, dim3(32, slices), 0, stream>>>(launch);
+    sums = sums.subspan(count);
+  }
 }
 
 template <class T>
-void sum_rows(T* to, const T* from, std::size_t rows, int channels, std::size_t stride, T* scratch,
+void sum_rows(T* parts, const T* from, std::size_t rows, int channels, std::size_t stride,
               cudaStream_t stream) {
-  const std::size_t most = std::clamp<std::size_t>(rows / 64, 1, row_parts), run = (rows + most - 1) / most,
-                    parts = (rows + run - 1) / run;
-  const dim3 grid(static_cast<unsigned>((channels + 31) / 32), static_cast<unsigned>(parts));
-  sum_rows_kernel<<<grid, dim3(32, warps), 0, stream>>>(scratch, from, rows, channels, stride, run);
-  sum_parts(to, scratch, parts, static_cast<std::size_t>(channels), static_cast<std::size_t>(channels),
-            stream);
+  const std::size_t count = row_parts(rows), run = (rows + count - 1) / count;
+  const dim3 grid(static_cast<unsigned>((channels + 31) / 32), static_cast<unsigned>(count));
+  sum_rows_kernel<<<grid, dim3(32, warps), 0, stream>>>(parts, from, rows, channels, stride, run);
 }
 
 template <class T>
@@ -259,16 +278,12 @@ void add_norm_forward(T* y, T* h_after, const T* h, const T* add, const T* weigh
 }
 
 template <class T>
-void norm_backward(T* d_h, bool add, T* d_weight, T* d_bias, const T* d_y, const T* h, const T* weight,
-                   std::size_t rows, int d, T* scratch, cudaStream_t stream) {
-  const std::size_t channels = static_cast<std::size_t>(d),
-                    parts = std::clamp<std::size_t>(rows / warps, 1, row_parts);
+void norm_backward(T* d_h, bool add, T* parts, const T* d_y, const T* h, const T* weight, std::size_t rows,
+                   int d, cudaStream_t stream) {
+  const unsigned blocks = static_cast<unsigned>(norm_parts(rows));
   with_row(d, [&](auto n) {
-    norm_backward_kernel<T, n>
-        <<<static_cast<unsigned>(parts), threads, 0, stream>>>(d_h, add, scratch, d_y, h, weight, rows, d);
+    norm_backward_kernel<T, n><<<blocks, threads, 0, stream>>>(d_h, add, parts, d_y, h, weight, rows, d);
   });
-  sum_parts(d_weight, scratch, parts, 2 * channels, channels, stream);
-  sum_parts(d_bias, scratch + channels, parts, 2 * channels, channels, stream);
 }
 
 template <class T>
@@ -285,17 +300,17 @@ void gather_tensors(T* parameters, const T* from, const TensorPlace* places, std
       parameters, from, places, add);
 }
 
-#define MAC_SCALAR(T)                                                                                  \
-  template void sum_parts<T>(T*, const T*, std::size_t, std::size_t, std::size_t, cudaStream_t);       \
-  template void sum_rows<T>(T*, const T*, std::size_t, int, std::size_t, T*, cudaStream_t);            \
-  template void add_bias<T>(T*, const T*, const T*, std::size_t, int, cudaStream_t);                   \
-  template void bias_silu_forward<T>(T*, T*, const T*, std::size_t, int, cudaStream_t);                \
-  template void silu_backward<T>(T*, const T*, std::size_t, cudaStream_t);                             \
-  template void add_norm_forward<T>(T*, T*, const T*, const T*, const T*, const T*, std::size_t, int,  \
-                                    cudaStream_t);                                                     \
-  template void norm_backward<T>(T*, bool, T*, T*, const T*, const T*, const T*, std::size_t, int, T*, \
-                                 cudaStream_t);                                                        \
-  template void spread_tensors<T>(T*, const T*, const TensorPlace*, std::size_t, cudaStream_t);        \
+#define MAC_SCALAR(T)                                                                                 \
+  template void make_sums<T>(std::span<const PartSum<T>>, cudaStream_t);                              \
+  template void sum_rows<T>(T*, const T*, std::size_t, int, std::size_t, cudaStream_t);               \
+  template void add_bias<T>(T*, const T*, const T*, std::size_t, int, cudaStream_t);                  \
+  template void bias_silu_forward<T>(T*, T*, const T*, std::size_t, int, cudaStream_t);               \
+  template void silu_backward<T>(T*, const T*, std::size_t, cudaStream_t);                            \
+  template void add_norm_forward<T>(T*, T*, const T*, const T*, const T*, const T*, std::size_t, int, \
+                                    cudaStream_t);                                                    \
+  template void norm_backward<T>(T*, bool, T*, const T*, const T*, const T*, std::size_t, int,        \
+                                 cudaStream_t);                                                       \
+  template void spread_tensors<T>(T*, const T*, const TensorPlace*, std::size_t, cudaStream_t);       \
   template void gather_tensors<T>(T*, const T*, const TensorPlace*, std::size_t, bool, cudaStream_t);
 MAC_SCALAR(float)
 MAC_SCALAR(double)

@@ -5,24 +5,35 @@
 
 #include <cuda_runtime.h>
 
+#include <algorithm>
 #include <cstddef>
+#include <span>
 
 namespace mac::cuda {
 
-inline constexpr int widest_norm = 2048;       // channels of a layer norm: a warp holds a row in registers
-inline constexpr std::size_t row_parts = 528;  // parts of the rows in sums over them, at most
+inline constexpr int widest_norm = 2048;  // channels of a layer norm: a warp holds a row in registers
 
-/// Numbers of the scratch of sums over rows of so many channels.
-constexpr std::size_t sum_scratch(std::size_t channels) { return row_parts * channels; }
-
-/// to[i] = Σ_part parts[part · stride + i], in the order of the parts.
+/// to[i] = Σ_part parts[part · stride + i], in the order of the parts, for i below count.
 template <class T>
-void sum_parts(T* to, const T* parts, std::size_t part_count, std::size_t stride, std::size_t count,
-               cudaStream_t stream);
-
-/// to (channels) = Σ_row from (row, channels), rows `stride` numbers apart.
+struct PartSum {
+  T* to;
+  const T* parts;
+  std::size_t part_count, stride, count;
+};
+/// None of them may need another.
 template <class T>
-void sum_rows(T* to, const T* from, std::size_t rows, int channels, std::size_t stride, T* scratch,
+void make_sums(std::span<const PartSum<T>> sums, cudaStream_t stream);
+
+/// Parts of sums over so many rows: of sum_rows, and of norm_backward.
+inline std::size_t row_parts(std::size_t rows) {
+  const std::size_t most = std::clamp<std::size_t>(rows / 64, 1, 528), run = (rows + most - 1) / most;
+  return (rows + run - 1) / run;
+}
+inline std::size_t norm_parts(std::size_t rows) { return std::clamp<std::size_t>(rows / 8, 1, 528); }
+
+/// parts (row_parts(rows), channels) of Σ_row from (row, channels), rows `stride` numbers apart.
+template <class T>
+void sum_rows(T* parts, const T* from, std::size_t rows, int channels, std::size_t stride,
               cudaStream_t stream);
 
 /// y = x + bias, in place or not.
@@ -41,10 +52,10 @@ void silu_backward(T* d, const T* x, std::size_t count, cudaStream_t stream);
 template <class T>
 void add_norm_forward(T* y, T* h_after, const T* h, const T* add, const T* weight, const T* bias,
                       std::size_t rows, int d, cudaStream_t stream);
-/// d_h (+)= gradient of h; d_weight and d_bias are overwritten. The scratch is that of 2 d channels.
+/// d_h (+)= gradient of h; parts (norm_parts(rows), 2 d) of those of weight and bias.
 template <class T>
-void norm_backward(T* d_h, bool add, T* d_weight, T* d_bias, const T* d_y, const T* h, const T* weight,
-                   std::size_t rows, int d, T* scratch, cudaStream_t stream);
+void norm_backward(T* d_h, bool add, T* parts, const T* d_y, const T* h, const T* weight, std::size_t rows,
+                   int d, cudaStream_t stream);
 
 /// A run of numbers in the network's parameters, and its place where every tensor begins at a multiple of 128 bytes.
 struct TensorPlace {

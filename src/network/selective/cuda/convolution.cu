@@ -53,6 +53,14 @@ struct Weights {
 };
 
 template <class T>
+__device__ void leave_parts(const Convolution<T>& p, const ConvolutionGradients<T>& gradients,
+                            std::size_t part, int channel, const T (&d_w)[4], T d_bias) {
+  T* const to = gradients.parts + part * 5 * p.inner;
+  for (int k = 0; k < 4; ++k) to[4 * channel + k] = d_w[k];
+  to[4 * p.inner + channel] = d_bias;
+}
+
+template <class T>
 __global__ void __launch_bounds__(threads)
     forward_kernel(Convolution<T> p, T* v, BlockStates<T> final_state) {
   const Run<T> run(p, forward_steps);
@@ -101,9 +109,7 @@ __global__ void __launch_bounds__(threads)
     later[2] = later[1], later[1] = later[0], later[0] = d_c;
     x[3] = x[2], x[2] = x[1], x[1] = x[0], x[0] = run.x(p, t - 4);
   }
-  T* const to = gradients.parts + run.part * 5 * p.inner;
-  for (int k = 0; k < 4; ++k) to[4 * run.channel + k] = d_w[k];
-  to[4 * p.inner + run.channel] = d_bias;
+  leave_parts(p, gradients, run.part, run.channel, d_w, d_bias);
 }
 
 template <class T>
@@ -149,10 +155,6 @@ __global__ void __launch_bounds__(threads)
     T later[3] = {};
     T x[4];
     for (int k = 0; k < 4; ++k) x[k] = input_at(p, sequence, channel, p.time - 4 + k);
-    // Of a single step what is read is read before anything is written, which it would wait for.
-    const T* const of_single = p.time == 1 && gradients.d_final ? gradients.d_final.of(sequence) : nullptr;
-    T single[window];
-    for (int k = 0; k < window; ++k) single[k] = of_single ? of_single[k * p.inner + channel] : T(0);
     for (int t = p.time - 1; t >= -window; --t) {
       const std::size_t row = sequence * p.time + t;
       T d_c = 0;
@@ -161,13 +163,10 @@ __global__ void __launch_bounds__(threads)
         d_c = gradients.d_v[row * p.inner + channel] * silu_slope(c, sigmoid(c));
       }
       T d_x = fma(w.k[3], d_c, fma(w.k[2], later[0], fma(w.k[1], later[1], w.k[0] * later[2])));
-      if (p.time == 1)
-        d_x += t == 0 ? single[2] : t == -1 ? single[1] : t == -2 ? single[0] : T(0);
-      else
-        for (int k = 0; k < window; ++k)
-          if (const int after = t + 2 - k; after >= 0 && after < p.time)
-            if (const T* const d_state = gradients.d_final.after(sequence, after, p.time))
-              d_x += d_state[k * p.inner + channel];
+      for (int k = 0; k < window; ++k)
+        if (const int after = t + 2 - k; after >= 0 && after < p.time)
+          if (const T* const d_state = gradients.d_final.after(sequence, after, p.time))
+            d_x += d_state[k * p.inner + channel];
       if (t >= 0) {
         gradients.d_x[row * 2 * p.inner + channel] = d_x;
         for (int k = 0; k < 4; ++k) d_w[k] = fma(d_c, x[k], d_w[k]);
@@ -179,9 +178,49 @@ __global__ void __launch_bounds__(threads)
       x[3] = x[2], x[2] = x[1], x[1] = x[0], x[0] = input_at(p, sequence, channel, t - 4);
     }
   }
-  T* const to = gradients.parts + static_cast<std::size_t>(blockIdx.x) * 5 * p.inner;
-  for (int k = 0; k < 4; ++k) to[4 * channel + k] = d_w[k];
-  to[4 * p.inner + channel] = d_bias;
+  leave_parts(p, gradients, blockIdx.x, channel, d_w, d_bias);
+}
+
+/// What the way back through a single step reads of a channel of a sequence.
+template <class T>
+struct SingleStep {
+  T x[4], d_v, d_state[window];
+
+  __device__ SingleStep(const Convolution<T>& p, const ConvolutionGradients<T>& gradients,
+                        std::size_t sequence, int channel)
+      : d_v(gradients.d_v[sequence * p.inner + channel]) {
+    for (int k = 0; k < 4; ++k) x[k] = input_at(p, sequence, channel, k - window);
+    const T* const d_final = gradients.d_final ? gradients.d_final.of(sequence) : nullptr;
+    for (int k = 0; k < window; ++k) d_state[k] = d_final ? d_final[k * p.inner + channel] : T(0);
+  }
+};
+
+/// The same for a single step. A thread reads the next sequence before it writes what comes of this one.
+template <class T>
+__global__ void __launch_bounds__(threads)
+    backward_single_kernel(Convolution<T> p, ConvolutionGradients<T> gradients) {
+  const int channel = static_cast<int>(blockIdx.y * threads + threadIdx.x);
+  if (channel >= p.inner) return;
+  const Weights<T> w(p, channel);
+  T d_w[4] = {}, d_bias = 0;
+  std::size_t sequence = blockIdx.x;  // there are no more blocks than sequences
+  SingleStep<T> next(p, gradients, sequence, channel);
+  while (sequence < p.batch) {
+    const SingleStep<T> now = next;
+    const std::size_t following = sequence + gridDim.x;
+    if (following < p.batch) next = SingleStep<T>(p, gradients, following, channel);
+    const T c = w.apply(now.x), d_c = now.d_v * silu_slope(c, sigmoid(c));
+    for (int k = 0; k < 4; ++k) d_w[k] = fma(d_c, now.x[k], d_w[k]);
+    d_bias += d_c;
+    gradients.d_x[sequence * 2 * p.inner + channel] = fma(w.k[3], d_c, now.d_state[2]);
+    if (gradients.d_initial) {
+      T* const d_initial = gradients.d_initial.of(sequence) + channel;
+      d_initial[0] = w.k[0] * d_c;
+      for (int k = 1; k < window; ++k) d_initial[k * p.inner] = fma(w.k[k], d_c, now.d_state[k - 1]);
+    }
+    sequence = following;
+  }
+  leave_parts(p, gradients, blockIdx.x, channel, d_w, d_bias);
 }
 
 template <class T>
@@ -220,7 +259,8 @@ template <class T>
 void convolution_steps_backward(const Convolution<T>& problem, const ConvolutionGradients<T>& gradients,
                                 cudaStream_t stream) {
   const std::size_t blocks = step_parts(static_cast<std::size_t>(problem.batch));
-  backward_steps_kernel<<<steps_grid(problem, blocks), threads, 0, stream>>>(problem, gradients);
+  const auto kernel = problem.time == 1 ? backward_single_kernel<T> : backward_steps_kernel<T>;
+  kernel<<<steps_grid(problem, blocks), threads, 0, stream>>>(problem, gradients);
 }
 
 #define MAC_SCALAR(T)                                                                                  \

@@ -1,5 +1,6 @@
 // A selective layer of any size: products by cuBLAS, and between them the kernels of general.hpp.
-#include "network/cuda/general/rows.hpp"
+#include <algorithm>
+
 #include "network/selective/cuda/general_layer.hpp"
 
 namespace mac::selective {
@@ -69,37 +70,35 @@ class GeneralSelective final : public GeneralLayer<T> {
     const Views of{pass};
     Products<T>& products = pass.products;
 
-    products.to_weights(d_weights[out_proj], of.rows(d_out, d_), of.rows(kept.gated, inner()));
+    products.to_weights(pass.sums, d_weights[out_proj], of.rows(d_out, d_), of.rows(kept.gated, inner()));
     products.to_inputs(of.rows(d.gated, inner()), of.rows(d_out, d_), of.weight(out_proj, d_, inner()));
 
     const bool by_steps = pass.dims.time == 1 || pass.after;
-    const Sums sums = sums_of(pass.dims, by_steps);
+    const Sums sums = add_sums(pass, d_weights, by_steps);
 
     // What the scan gives for dt_proj takes the place of d_gated, number by number.
     T* const d_step = d.gated;
     (by_steps ? kernels_.steps_backward : kernels_.backward)(
         scan(pass, kept, d),
-        {d.gated, d.xz + inner(), d.v, d_step, d.BC, d.scan_parts, d_final.skip(window_size()),
+        {d.gated, d.xz + inner(), d.v, d_step, d.BC, sums.of_scan, d_final.skip(window_size()),
          d_initial.skip(window_size())},
         pass.stream);
-    sum_scan_parts(pass, d_weights, d.scan_parts, sums.scan_parts);
 
     const ConstMatrix<T> dt =
         of.rows(static_cast<const T*>(kept.projected), projected()).part(0, sizes_.rank);
     const Matrix<T> d_projected = of.rows(d.projected, projected());
-    products.to_weights(d_weights[step_weight], of.rows(d_step, inner()), dt);
+    products.to_weights(pass.sums, d_weights[step_weight], of.rows(d_step, inner()), dt);
     products.to_inputs(d_projected.part(0, sizes_.rank), of.rows(d_step, inner()),
                        of.weight(step_weight, inner(), sizes_.rank));
-    sum_BC(d.projected + sizes_.rank, d_projected.stride, d.BC, sums.channel_blocks, pass.rows(),
+    sum_BC(d.projected + sizes_.rank, d_projected.stride, d.BC, channel_blocks(by_steps), pass.rows(),
            sizes_.states, pass.stream);
-    products.to_weights(d_weights[x_proj], d_projected, of.rows(kept.v, inner()));
+    products.to_weights(pass.sums, d_weights[x_proj], d_projected, of.rows(kept.v, inner()));
     products.to_inputs(of.rows(d.v, inner()), d_projected, of.weight(x_proj, projected(), inner()), true);
 
     (by_steps ? convolution_steps_backward<T>
               : convolution_backward<T>)(convolution(pass, kept),
-                                         {d.v, d.xz, d_final, d_initial, d.convolution_parts}, pass.stream);
-    sum_convolution_parts(pass, d_weights, d.convolution_parts, sums.convolution_parts);
-    products.to_weights(d_weights[in_proj], of.rows(d.xz, 2 * inner()), of.rows(u, d_));
+                                         {d.v, d.xz, d_final, d_initial, sums.of_convolution}, pass.stream);
+    products.to_weights(pass.sums, d_weights[in_proj], of.rows(d.xz, 2 * inner()), of.rows(u, d_));
     products.to_inputs(of.rows(d_u, d_), of.rows(d.xz, 2 * inner()), of.weight(in_proj, 2 * inner(), d_));
   }
 
@@ -130,39 +129,23 @@ class GeneralSelective final : public GeneralLayer<T> {
             memory.take(chunks * inner * static_cast<std::size_t>(shape_.padded_states))};
   }
 
-  /// Partial sums that a backward pass leaves.
-  struct Sums {
-    std::size_t scan_parts, convolution_parts;
-    int channel_blocks;
-  };
-  Sums sums_of(SequenceDims dims, bool by_steps) const {
-    if (by_steps) return {step_parts(dims.batch), step_parts(dims.batch), step_channel_blocks(sizes_)};
-    return {dims.batch * static_cast<std::size_t>(scan_segments<T>(sizes_, dims.batch, dims.time).count),
-            convolution_parts(dims.batch, dims.time),
-            (inner() + shape_.block_channels - 1) / shape_.block_channels};
-  }
-
   struct Scratch {
-    T *borders, *step_sums;  // of segments; a forward pass takes these alone
-    T *gated, *xz, *v, *projected, *BC, *scan_parts, *convolution_parts;  // gradients
+    T *borders, *step_sums;              // of segments; a forward pass takes these alone
+    T *gated, *xz, *v, *projected, *BC;  // gradients
   };
   Scratch scratch(Parts<T>& memory, SequenceDims dims) const {
     const std::size_t rows = dims.batch * dims.time, inner = static_cast<std::size_t>(sizes_.inner),
                       states = static_cast<std::size_t>(sizes_.states);
-    const int segments = scan_segments<T>(sizes_, dims.batch, dims.time).count;
-    const std::size_t all_segments = dims.batch * static_cast<std::size_t>(segments);
     Scratch of{};
-    if (segments > 1) {
-      of.borders = memory.take(all_segments * inner * static_cast<std::size_t>(shape_.padded_states));
-      of.step_sums = memory.take(all_segments * inner);
+    if (const std::size_t all = dims.batch * segments(dims); all > dims.batch) {
+      of.borders = memory.take(all * inner * static_cast<std::size_t>(shape_.padded_states));
+      of.step_sums = memory.take(all * inner);
     }
     of.gated = memory.take(rows * inner), of.xz = memory.take(rows * 2 * inner),
     of.v = memory.take(rows * inner);
     of.projected = memory.take(rows * static_cast<std::size_t>(projected()));
-    const Sums sums = sums_of(dims, dims.time == 1);  // no fewer than those of several steps one by one
-    of.BC = memory.take(static_cast<std::size_t>(sums.channel_blocks) * rows * 2 * states);
-    of.scan_parts = memory.take(sums.scan_parts * inner * (states + 2));
-    of.convolution_parts = memory.take(sums.convolution_parts * 5 * inner);
+    const int blocks = std::max(channel_blocks(false), channel_blocks(true));
+    of.BC = memory.take(static_cast<std::size_t>(blocks) * rows * 2 * states);
     return of;
   }
 
@@ -190,23 +173,42 @@ class GeneralSelective final : public GeneralLayer<T> {
             scratch.step_sums};
   }
 
-  void sum_scan_parts(const LayerPass<T>& pass, BlockTensors<T> d_weights, const T* parts,
-                      std::size_t count) const {
+  /// Where a backward pass leaves its parts of the gradients of weights: the scan, and the convolution.
+  struct Sums {
+    T *of_scan, *of_convolution;
+  };
+  Sums add_sums(const LayerPass<T>& pass, BlockTensors<T> d_weights, bool by_steps) const {
+    const SequenceDims dims = pass.dims;
     const std::size_t channels = static_cast<std::size_t>(inner()),
-                      of_A = channels * static_cast<std::size_t>(sizes_.states), stride = of_A + 2 * channels;
-    const std::size_t of_tensor = of_A / rate_tensors_;
-    for (std::size_t i = 0; i < rate_tensors_; ++i)
-      sum_parts(d_weights[A_log + i], parts + i * of_tensor, count, stride, of_tensor, pass.stream);
-    sum_parts(d_weights[skip_weight], parts + of_A, count, stride, channels, pass.stream);
-    sum_parts(d_weights[step_bias], parts + of_A + channels, count, stride, channels, pass.stream);
-  }
-  void sum_convolution_parts(const LayerPass<T>& pass, BlockTensors<T> d_weights, const T* parts,
-                             std::size_t count) const {
-    const std::size_t channels = static_cast<std::size_t>(inner());
-    sum_parts(d_weights[conv_weight], parts, count, 5 * channels, 4 * channels, pass.stream);
-    sum_parts(d_weights[conv_bias], parts + 4 * channels, count, 5 * channels, channels, pass.stream);
+                      of_A = channels * static_cast<std::size_t>(sizes_.states),
+                      of_rate = of_A / rate_tensors_, scan_stride = of_A + 2 * channels,
+                      convolution_stride = 5 * channels;
+    const std::size_t scans = by_steps ? step_parts(dims.batch) : dims.batch * segments(dims),
+                      convolutions =
+                          by_steps ? step_parts(dims.batch) : convolution_parts(dims.batch, dims.time);
+    T *const of_scan = pass.sums.take(scans * scan_stride), *const of_convolution = pass.sums.take(
+                                                                convolutions * convolution_stride);
+    const auto of_scans = [&](std::size_t tensor, std::size_t at, std::size_t count) {
+      pass.sums.add({d_weights[tensor], of_scan + at, scans, scan_stride, count});
+    };
+    for (std::size_t i = 0; i < rate_tensors_; ++i) of_scans(A_log + i, i * of_rate, of_rate);
+    of_scans(skip_weight, of_A, channels);
+    of_scans(step_bias, of_A + channels, channels);
+    const auto of_convolutions = [&](std::size_t tensor, std::size_t at, std::size_t count) {
+      pass.sums.add({d_weights[tensor], of_convolution + at, convolutions, convolution_stride, count});
+    };
+    of_convolutions(conv_weight, 0, 4 * channels);
+    of_convolutions(conv_bias, 4 * channels, channels);
+    return {of_scan, of_convolution};
   }
 
+  std::size_t segments(SequenceDims dims) const {
+    return static_cast<std::size_t>(scan_segments<T>(sizes_, dims.batch, dims.time).count);
+  }
+  int channel_blocks(bool by_steps) const {  // of d_BC
+    return by_steps ? step_channel_blocks(sizes_)
+                    : (inner() + shape_.block_channels - 1) / shape_.block_channels;
+  }
   int inner() const { return sizes_.inner; }
   int projected() const { return sizes_.projected(); }
   /// Numbers of the convolution's share of the state.

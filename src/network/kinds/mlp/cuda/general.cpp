@@ -33,14 +33,14 @@ class GeneralMlp final : public GeneralLayer<T> {
     const Matrix<T> a = inner(pass, pass.tape), activated = inner(pass, pass.tape + of_inner(pass.dims));
     const Matrix<T> d_a = inner(pass, pass.scratch);
     const auto of_bias = [&](Tensor tensor, const T* d, int channels) {
-      sum_rows(d_weights[tensor], d, pass.rows(), channels, static_cast<std::size_t>(channels), pass.sums,
-               pass.stream);
+      pass.sums.add_rows(d_weights[tensor], d, pass.rows(), channels, static_cast<std::size_t>(channels),
+                         pass.stream);
     };
-    pass.products.to_weights(d_weights[down_weight], outer(pass, d_out), activated);
+    pass.products.to_weights(pass.sums, d_weights[down_weight], outer(pass, d_out), activated);
     of_bias(down_bias, d_out, d_);
     pass.products.to_inputs(d_a, outer(pass, d_out), down(pass));
     silu_backward(d_a.data, a.data, pass.rows() * static_cast<std::size_t>(inner_), pass.stream);
-    pass.products.to_weights(d_weights[up_weight], d_a, outer(pass, u));
+    pass.products.to_weights(pass.sums, d_weights[up_weight], d_a, outer(pass, u));
     of_bias(up_bias, d_a.data, inner_);
     pass.products.to_inputs(outer(pass, d_u), d_a, up(pass));
   }
