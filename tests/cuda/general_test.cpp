@@ -1,5 +1,6 @@
 // The general path: the same bytes however often and with whom a model runs. That its numbers are right is tested with the
 // engines (cuda_general in tests/network/engine_table.cpp).
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -8,6 +9,7 @@
 #include "cuda/arrays.hpp"
 #include "network/cuda/device_network.hpp"
 #include "network/cuda/general/general_network.hpp"
+#include "network/cuda_engine.hpp"
 
 namespace mac::test {
 namespace {
@@ -197,6 +199,46 @@ TEST_F(CudaGeneral, LeavesTheStatesAfterEveryStepAndTakesTheirGradients) {
     EXPECT_LT(largest_difference(device.states, reference.states), 1e-11) << name;
     double largest = 1;
     for (const double value : reference.d_parameters) largest = std::max(largest, std::abs(value));
+    EXPECT_LT(largest_difference(device.d_parameters, reference.d_parameters), 1e-11 * largest) << name;
+  }
+}
+
+/// A step in double, from given states and back from gradients of the states after it.
+EveryState a_step(SequenceEngine<double>& engine, const EveryStateInputs& in, std::vector<double>& d_x,
+                  std::vector<double>& d_initial) {
+  const std::vector<double> initial = normals<double>(in.states, 3, 0.5);
+  EveryState result{std::vector<double>(in.d_y.size()), std::vector<double>(in.states),
+                    std::vector<double>(in.parameters.size())};
+  d_x.resize(in.x.size()), d_initial.resize(in.states);
+  const auto tape = engine.make_tape(in.dims);
+  engine.forward(in.parameters.data(), in.dims, in.x.data(), result.y.data(), initial.data(),
+                 result.states.data(), tape.get());
+  engine.backward(in.parameters.data(), in.dims, in.x.data(), initial.data(), in.d_y.data(), *tape,
+                  {result.d_parameters.data(), d_x.data(), d_initial.data(), in.d_states.data()});
+  return result;
+}
+
+TEST_F(CudaGeneral, TakesSingleStepsOfManySequencesAndTheWayBack) {
+  // Numbers of states that are gone through eight, four and one at once; two blocks of channels.
+  for (const NetworkShape& shape :
+       {NetworkShape{LayerKind::mamba, 3, 2, 5, 2, 16}, NetworkShape{LayerKind::mamba, 3, 2, 70, 1, 12},
+        NetworkShape{LayerKind::mamba, 3, 2, 6, 1, 5}, NetworkShape{LayerKind::mamba, 3, 2, 4, 1, 100},
+        NetworkShape{LayerKind::oscillator, 3, 2, 5, 2, 8},
+        NetworkShape{LayerKind::oscillator, 3, 2, 5, 1, 6},
+        NetworkShape{LayerKind::oscillator, 3, 2, 5, 1, 3}}) {
+    const EveryStateInputs in{shape, {2300, 1}};  // more than two for a block
+    std::vector<double> d_x, d_initial, reference_d_x, reference_d_initial;
+    const EveryState device = a_step(*make_cuda_engine<double>(shape, Kernels::general), in, d_x, d_initial);
+    const EveryState reference =
+        a_step(*make_reference_engine<double>(shape), in, reference_d_x, reference_d_initial);
+    const std::string name = fmt::format("{} {} {}", to_string(shape.kind), shape.d_model, shape.d_state);
+    double largest = 1;
+    for (const double value : reference.d_parameters) largest = std::max(largest, std::abs(value));
+    // Rounding of float64 in sums of some hundred numbers; of the parameters' gradients, over all sequences.
+    EXPECT_LT(largest_difference(device.y, reference.y), 1e-11) << name;
+    EXPECT_LT(largest_difference(device.states, reference.states), 1e-11) << name;
+    EXPECT_LT(largest_difference(d_x, reference_d_x), 1e-11) << name;
+    EXPECT_LT(largest_difference(d_initial, reference_d_initial), 1e-11) << name;
     EXPECT_LT(largest_difference(device.d_parameters, reference.d_parameters), 1e-11 * largest) << name;
   }
 }

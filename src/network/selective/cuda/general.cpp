@@ -206,7 +206,7 @@ class GeneralSelective final : public GeneralLayer<T> {
     return static_cast<std::size_t>(scan_segments<T>(sizes_, dims.batch, dims.time).count);
   }
   int channel_blocks(bool by_steps) const {  // of d_BC
-    return by_steps ? step_channel_blocks(sizes_)
+    return by_steps ? step_channel_blocks<T>(sizes_)
                     : (inner() + shape_.block_channels - 1) / shape_.block_channels;
   }
   int inner() const { return sizes_.inner; }

@@ -122,7 +122,9 @@ void sum_BC(T* to, std::size_t stride, const T* d_BC, int blocks, std::size_t ro
 inline constexpr int most_step_channels = 128;
 /// Parts of the gradients of weights, channels of a block, and blocks of channels of d_BC.
 std::size_t step_parts(std::size_t batch);
+template <class T>
 int step_block_channels(const ScanSizes& sizes);
+template <class T>
 int step_channel_blocks(const ScanSizes& sizes);
 
 /// states: those after the last step, or after every one.

@@ -39,11 +39,15 @@ ScanSegments scan_segments(const ScanSizes& sizes, std::size_t batch, std::size_
   return {(time + of_segment - 1) / of_segment, of_segment};
 }
 
-// So that three numbers for each of their states fit shared memory.
-int step_block_channels(const ScanSizes& sizes) { return sizes.states <= 64 ? most_step_channels : 32; }
+// Three numbers for each of their states take no more than 96 KiB of shared memory, or there is a warp of them.
+template <class T>
+int step_block_channels(const ScanSizes& sizes) {
+  return static_cast<std::size_t>(sizes.states) * sizeof(T) <= 256 ? most_step_channels : 32;
+}
 
+template <class T>
 int step_channel_blocks(const ScanSizes& sizes) {
-  const int channels = step_block_channels(sizes);
+  const int channels = step_block_channels<T>(sizes);
   return (sizes.inner + channels - 1) / channels;
 }
 
@@ -57,6 +61,8 @@ void sum_BC(T* to, std::size_t stride, const T* d_BC, int blocks, std::size_t ro
 
 #define MAC_SCALAR(T)                                                                 \
   template ScanShape scan_shape<T>(const ScanSizes&);                                 \
+  template int step_block_channels<T>(const ScanSizes&);                              \
+  template int step_channel_blocks<T>(const ScanSizes&);                              \
   template ScanSegments scan_segments<T>(const ScanSizes&, std::size_t, std::size_t); \
   template void sum_BC<T>(T*, std::size_t, const T*, int, std::size_t, int, cudaStream_t);
 MAC_SCALAR(float)

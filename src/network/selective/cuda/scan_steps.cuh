@@ -236,21 +236,21 @@ __global__ void __launch_bounds__(most_step_channels, steps_blocks<T>)
 template <class T>
 dim3 steps_grid(const Scan<T>& p) {
   return dim3(static_cast<unsigned>(step_parts(static_cast<std::size_t>(p.batch))),
-              static_cast<unsigned>(step_channel_blocks(p.sizes)));
+              static_cast<unsigned>(step_channel_blocks<T>(p.sizes)));
 }
 
 /// f(WHOLE) as a constant.
 template <class T, class F>
 void with_whole(const Scan<T>& problem, F f) {
   const int states = problem.sizes.states;
-  if (problem.time > 1 || step_block_channels(problem.sizes) != most_step_channels || states % 4 != 0)
+  if (problem.time > 1 || step_block_channels<T>(problem.sizes) != most_step_channels || states % 4 != 0)
     return f(std::integral_constant<int, 0>());
   states % 8 == 0 ? f(std::integral_constant<int, 8>()) : f(std::integral_constant<int, 4>());
 }
 
 template <class T, class Transition>
 void scan_steps_forward(const Scan<T>& problem, T* gated, BlockStates<T> states, cudaStream_t stream) {
-  const int threads = step_block_channels(problem.sizes);
+  const int threads = step_block_channels<T>(problem.sizes);
   const std::size_t bytes = sizeof(T) * static_cast<std::size_t>(problem.sizes.states * threads);
   with_whole(problem, [&](auto whole) {
     const auto kernel = forward_steps_kernel<T, Transition, whole>;
@@ -262,7 +262,7 @@ void scan_steps_forward(const Scan<T>& problem, T* gated, BlockStates<T> states,
 template <class T, class Transition>
 void scan_steps_backward(const Scan<T>& problem, const ScanGradients<T>& gradients, cudaStream_t stream) {
   with_whole(problem, [&](auto whole) {
-    const int states = problem.sizes.states, threads = step_block_channels(problem.sizes),
+    const int states = problem.sizes.states, threads = step_block_channels<T>(problem.sizes),
               at_once = states_at_once<whole>, padded = (states + at_once - 1) / at_once * at_once,
               of_channels = (whole > 0 ? 2 : 3) * states * threads, of_warps = threads / 32 * 2 * padded;
     const std::size_t bytes = sizeof(T) * static_cast<std::size_t>(of_channels + of_warps);
