@@ -11,13 +11,14 @@ MAC = os.environ.get("MAC", str(ROOT / "build/mac"))
 SEED = 2003  # of neither the studies nor experiments/zoo
 
 # The experiment of zoo/ that says how data are made, how many trajectories of which splits, the intervals, and the variables: by
-# name, or all of them together. The best models of the power grid close other reduced equations, so they take data of their own.
+# name, or all of them together. The best models of the power grid close other reduced equations, the wide one in other steps, so they take data of their own.
 SYSTEMS = {
     "burgers": ("burgers", 400, ["test"], [(0, 1), (1, 2)], ["phi3", "psi3"]),
     "kdv": ("kdv", 400, ["test"], [(0, 1), (1, 2)], ["phi3", "psi3"]),
     "kdv-best": ("best/kdv", 400, ["test"], [(0, 1), (1, 2)], ["phi3", "psi3"]),
     "power_grid": ("power_grid", 400, ["test", "ood"], [(0, 10)], ["omega1", "alpha2"]),
     "power_grid-best": ("best/power_grid", 400, ["test", "ood"], [(0, 10)], ["omega1", "alpha2"]),
+    "power_grid-wide": ("wide/power_grid", 400, ["test", "ood"], [(0, 10)], ["omega1", "alpha2"]),
     "lorenz96": ("lorenz96", 100, ["test"], [(0, 20)], ["all X"]),
 }
 SPLITS = {"test": "test", "ood": "out of distribution"}

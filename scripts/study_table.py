@@ -19,7 +19,7 @@ def write_table(path, rows, columns, order):
 
 
 def begin_panels(figure, count):
-    """The first lines of a gnuplot script that draws `count` panels beside one another."""
+    """The first lines of a gnuplot script that draws `count` panels, up to three beside one another."""
     across = count if count < 4 else 2
     return [f"set terminal svg size {330 * across},{330 * -(-count // across)} font 'sans-serif,12' background 'white'", f"set output '{figure}'",
             f"set multiplot layout {-(-count // across)},{across}", "set border 3 lw 0.8", "set tics nomirror scale 0.5", "set logscale xy", "set format y '%g'"]

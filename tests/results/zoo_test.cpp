@@ -62,6 +62,7 @@ TEST(ZooExperiments, TestTheirModelsAsTheStudiesDoOnOtherData) {
                                     {"ensemble", "", {"power_grid"}},
                                     {"best", "best", {"kdv", "power_grid"}},
                                     {"best-ensemble", "best", {"power_grid"}},
+                                    {"wide", "wide", {"burgers", "kdv", "power_grid"}},
                                     {"community", "community", {"lorenz96"}}};
   for (const Recipe& recipe : recipes)
     for (const std::string& system : recipe.systems) {

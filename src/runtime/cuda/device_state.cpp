@@ -33,7 +33,6 @@ template <class T>
 DeviceArray<T> zeros(std::size_t count) {
   DeviceArray<T> array(count);
   cuda::check(cudaMemset(array.data(), 0, count * sizeof(T)), "clearing its memory");
-  cuda::check(cudaStreamSynchronize(nullptr), "clearing its memory");  // as in upload_now
   return array;
 }
 

@@ -6,7 +6,6 @@
 #include <algorithm>
 #include <string>
 
-#include "network/cuda/general/rows.hpp"
 #if __has_include(<cublas_v2.h>)
 #include <cublas_v2.h>
 #endif

@@ -218,6 +218,7 @@ void GeneralNetwork<T>::backward_models(const T* parameters, SequenceDims dims, 
   tape.expect(dims);
   const std::size_t rows = dims.batch * dims.time, kept_by_model = kept_size(dims, true);
   gradients_.reserve(aligned_size_);
+  sums_.forget();
   products_.use(stream);
   for (std::size_t m = 0; m < models_; ++m) {
     Parts<T> parts(reinterpret_cast<T*>(tape.general.data()) + m * kept_by_model);
@@ -256,10 +257,11 @@ void GeneralNetwork<T>::backward_model(const Kept& kept, SequenceDims dims, cons
     sums_.add_rows(gradient(name), d_rows, rows, channels, static_cast<std::size_t>(channels), stream);
   };
 
-  const auto of_norm = [&](bool add, T* d_weight, T* d_bias, const T* d_y, const T* h, const T* weight) {
+  const auto of_norm = [&](bool add, T* d_weight, T* d_bias, const T* d_norm, const T* h,
+                           const T* norm_weight) {
     const std::size_t channels = shape_.d_model, parts = norm_parts(rows), stride = 2 * channels;
     T* const of_parts = sums_.take(parts * stride);
-    norm_backward(d_h, add, of_parts, d_y, h, weight, rows, d, stream);
+    norm_backward(d_h, add, of_parts, d_norm, h, norm_weight, rows, d, stream);
     sums_.add({d_weight, of_parts, parts, stride, channels});
     sums_.add({d_bias, of_parts + channels, parts, stride, channels});
   };
@@ -285,6 +287,7 @@ void GeneralNetwork<T>::backward_model(const Kept& kept, SequenceDims dims, cons
     const std::string norm_weight = in_block(i, block_norm_weight), norm_bias = in_block(i, "norm.bias");
     of_norm(true, gradient(norm_weight.c_str()), gradient(norm_bias.c_str()), d_u, block.h,
             weight(norm_weight.c_str()));
+    sums_.make_if_large(stream);
   }
 
   silu_backward(d_h, kept.embedding, all, stream);

@@ -15,6 +15,7 @@ class PendingSums {
   T* take(std::size_t count) {
     if (taken_ == memory_.size()) memory_.emplace_back();
     memory_[taken_].reserve(count);
+    pending_ += count;
     return memory_[taken_++].data();
   }
   void add(const PartSum<T>& sum) { sums_.push_back(sum); }
@@ -29,14 +30,22 @@ class PendingSums {
 
   void make(cudaStream_t stream) {
     make_sums(std::span<const PartSum<T>>(sums_), stream);
+    forget();
+  }
+  /// Between two layers: some of a pass's sums early, where their parts would take too much memory.
+  void make_if_large(cudaStream_t stream) {
+    if (pending_ * sizeof(T) > std::size_t{256} << 20) make(stream);
+  }
+  /// Those of a pass that ended with an exception.
+  void forget() {
     sums_.clear();
-    taken_ = 0;
+    taken_ = pending_ = 0;
   }
 
  private:
   std::vector<PartSum<T>> sums_;
-  std::vector<DeviceArray<T>> memory_;  // of a `take` each, and of the same one in the next pass
-  std::size_t taken_ = 0;
+  std::vector<DeviceArray<T>> memory_;   // of a `take` each, and of the same one in the next pass
+  std::size_t taken_ = 0, pending_ = 0;  // takes, and their numbers
 };
 
 }  // namespace mac::cuda

@@ -1,6 +1,5 @@
 #include "network/cuda/general/recurrent_layer.hpp"
 
-#include "network/cuda/general/rows.hpp"
 #include "network/cuda/launch_plan.hpp"
 
 namespace mac::cuda {

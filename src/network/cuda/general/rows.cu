@@ -9,6 +9,7 @@ namespace mac::cuda {
 namespace {
 
 constexpr int threads = 256, warps = threads / 32;
+static_assert(warps == rows_of_block);
 constexpr std::size_t most_blocks = 8 * 132 * 8;  // enough for every GPU of today; more work is looped over
 
 unsigned blocks_for(std::size_t count) {
@@ -27,13 +28,13 @@ constexpr int slices = 32;        // of the parts, which threads of a block shar
 constexpr int sums_at_once = 64;  // of a launch: they travel as its argument
 
 template <class T>
-struct Launch {
+struct SumsOfLaunch {
   PartSum<T> sums[sums_at_once];
   unsigned ends[sums_at_once];  // the block after a sum's last one
 };
 
 template <class T>
-__global__ void sum_kernel(const __grid_constant__ Launch<T> launch) {
+__global__ void sum_kernel(const __grid_constant__ SumsOfLaunch<T> launch) {
   __shared__ T of_slice[slices][32];
   int which = 0;
   while (blockIdx.x >= launch.ends[which]) ++which;
@@ -230,7 +231,7 @@ template <class T>
 void make_sums(std::span<const PartSum<T>> sums, cudaStream_t stream) {
   while (!sums.empty()) {
     const std::size_t count = std::min<std::size_t>(sums_at_once, sums.size());
-    Launch<T> launch{};
+    SumsOfLaunch<T> launch{};
     unsigned blocks = 0;
     for (std::size_t i = 0; i < count; ++i) {
       launch.sums[i] = sums[i];

@@ -24,12 +24,16 @@ struct PartSum {
 template <class T>
 void make_sums(std::span<const PartSum<T>> sums, cudaStream_t stream);
 
+inline constexpr std::size_t most_row_parts = 528, rows_of_block = 8;  // a block takes so many rows at once
 /// Parts of sums over so many rows: of sum_rows, and of norm_backward.
 inline std::size_t row_parts(std::size_t rows) {
-  const std::size_t most = std::clamp<std::size_t>(rows / 64, 1, 528), run = (rows + most - 1) / most;
+  const std::size_t most = std::clamp<std::size_t>(rows / 64, 1, most_row_parts),
+                    run = (rows + most - 1) / most;
   return (rows + run - 1) / run;
 }
-inline std::size_t norm_parts(std::size_t rows) { return std::clamp<std::size_t>(rows / 8, 1, 528); }
+inline std::size_t norm_parts(std::size_t rows) {
+  return std::clamp<std::size_t>(rows / rows_of_block, 1, most_row_parts);
+}
 
 /// parts (row_parts(rows), channels) of Σ_row from (row, channels), rows `stride` numbers apart.
 template <class T>

@@ -1,6 +1,4 @@
 // A selective layer of any size: products by cuBLAS, and between them the kernels of general.hpp.
-#include <algorithm>
-
 #include "network/selective/cuda/general_layer.hpp"
 
 namespace mac::selective {
@@ -144,7 +142,7 @@ class GeneralSelective final : public GeneralLayer<T> {
     of.gated = memory.take(rows * inner), of.xz = memory.take(rows * 2 * inner),
     of.v = memory.take(rows * inner);
     of.projected = memory.take(rows * static_cast<std::size_t>(projected()));
-    const int blocks = std::max(channel_blocks(false), channel_blocks(true));
+    const int blocks = channel_blocks(dims.time == 1);  // no fewer than those of several steps one by one
     of.BC = memory.take(static_cast<std::size_t>(blocks) * rows * 2 * states);
     return of;
   }
@@ -183,11 +181,11 @@ class GeneralSelective final : public GeneralLayer<T> {
                       of_A = channels * static_cast<std::size_t>(sizes_.states),
                       of_rate = of_A / rate_tensors_, scan_stride = of_A + 2 * channels,
                       convolution_stride = 5 * channels;
-    const std::size_t scans = by_steps ? step_parts(dims.batch) : dims.batch * segments(dims),
-                      convolutions =
-                          by_steps ? step_parts(dims.batch) : convolution_parts(dims.batch, dims.time);
-    T *const of_scan = pass.sums.take(scans * scan_stride), *const of_convolution = pass.sums.take(
-                                                                convolutions * convolution_stride);
+    const std::size_t steps = step_parts(dims.batch);
+    const std::size_t scans = by_steps ? steps : dims.batch * segments(dims);
+    const std::size_t convolutions = by_steps ? steps : convolution_parts(dims.batch, dims.time);
+    T* const of_scan = pass.sums.take(scans * scan_stride);
+    T* const of_convolution = pass.sums.take(convolutions * convolution_stride);
     const auto of_scans = [&](std::size_t tensor, std::size_t at, std::size_t count) {
       pass.sums.add({d_weights[tensor], of_scan + at, scans, scan_stride, count});
     };

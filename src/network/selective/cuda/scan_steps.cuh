@@ -245,7 +245,8 @@ void with_whole(const Scan<T>& problem, F f) {
   const int states = problem.sizes.states;
   if (problem.time > 1 || step_block_channels<T>(problem.sizes) != most_step_channels || states % 4 != 0)
     return f(std::integral_constant<int, 0>());
-  states % 8 == 0 ? f(std::integral_constant<int, 8>()) : f(std::integral_constant<int, 4>());
+  if (states % 8 == 0) return f(std::integral_constant<int, 8>());
+  return f(std::integral_constant<int, 4>());
 }
 
 template <class T, class Transition>
