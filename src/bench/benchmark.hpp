@@ -30,7 +30,9 @@ Timing time_training(const NetworkShape& shape, SequenceDims dims, int threads);
 struct DeviceTiming {
   Timing timing;
   double gigabytes = 0;
-  std::string kernels = {};  // training: tuned, fused (of any size) or general
+  /// Training: tuned, fused (of any size) or general; of an autoregressive rollout loss first those that read the starting states,
+  /// then those of the steps: chain where one launch takes all.
+  std::string kernels = {};
 };
 
 /// What is trained for a benchmark.

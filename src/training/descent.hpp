@@ -3,6 +3,7 @@
 
 #include <memory>
 #include <span>
+#include <string>
 
 #include "training/checkpoint.hpp"
 #include "training/losses.hpp"
@@ -26,6 +27,8 @@ class Descent {
   virtual void read(std::size_t model, TrainingState<T>& state) = 0;
   /// Steps of one call of take(): the host hears of them when they are all done.
   virtual std::size_t most_steps() const = 0;
+  /// Of a device: which ones it takes, for those who measure.
+  virtual std::string kernels() const { return {}; }
 };
 
 /// What all models of a descent share.

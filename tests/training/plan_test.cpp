@@ -148,7 +148,7 @@ TEST(TrainingPlan, SaysItselfAsTheFilesOfTheZooDo) {
       ++files;
     }
   }
-  EXPECT_EQ(files, 22u);
+  EXPECT_EQ(files, 25u);
 }
 
 TEST(TrainingPlan, SaysNewerSettingsOnlyWhereTheyAreSet) {

@@ -102,8 +102,7 @@ DeviceTiming time_training_on_device(const System& system, const NetworkShape& s
     seconds.push_back(taken.count() / steps);
   }
   std::ranges::sort(seconds);
-  // The kernels of the network's passes: a rollout loss over many chains or starting states takes others for some of its work.
-  DeviceTiming result{{seconds[repeats / 2], seconds.front(), 0}, 0, DeviceNetwork(shape, 1).kernels()};
+  DeviceTiming result{{seconds[repeats / 2], seconds.front(), 0}, 0, descent->kernels()};
   result.gigabytes = static_cast<double>(before - free_memory()) / (1 << 30);
   const double passes = static_cast<double>(std::max<std::size_t>(1, work.rollout_steps) * work.models);
   result.timing.gflops = 6e-9 * passes *

@@ -43,6 +43,11 @@ AutoregressiveRolloutLoss::AutoregressiveRolloutLoss(const StagePlan& stage, con
   d_before_.reserve(windows_of_model() * state());
 }
 
+std::string AutoregressiveRolloutLoss::kernels() const {
+  const std::string reading = reader_ ? "general" : network_.kernels(), steps = kernels_of_steps();
+  return steps_ == 1 || steps == reading ? reading : reading + " and " + steps;
+}
+
 const float* AutoregressiveRolloutLoss::before(std::size_t model, std::size_t t) const {
   return t > 0 ? memory_.data() + (model * starts_ + t - 1) * windows_of_model() * state() : nullptr;
 }

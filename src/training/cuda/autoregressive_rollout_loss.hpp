@@ -11,11 +11,16 @@
 namespace mac::cuda {
 
 class AutoregressiveRolloutLoss : public DeviceRolloutLoss {
+ public:
+  /// Of the reading, and of the steps after it if they are others.
+  std::string kernels() const final;
+
  protected:
   AutoregressiveRolloutLoss(const StagePlan& stage, const LossContext& context, SampleShape sample,
                             const NetworkShape& shape, std::size_t models, std::size_t bytes_of_window,
                             Kernels kernels = Kernels::fastest);
 
+  virtual std::string kernels_of_steps() const = 0;
   /// Steps 1..steps-1 of all chains, from z(1), y(0) and memory_; errors are added to errors_.
   virtual void later_steps(const float* parameters, cudaStream_t stream) = 0;
   /// Their gradient: of z(1) in d_z_ and, through the network's input, d_x_; of y(0) in later_; of memory_ in

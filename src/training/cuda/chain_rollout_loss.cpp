@@ -32,6 +32,8 @@ class ChainRolloutLoss final : public AutoregressiveRolloutLoss {
   }
 
  private:
+  std::string kernels_of_steps() const override { return "chain"; }
+
   ChainRollout chains_with(const float* parameters, const DeviceArray<int>& places,
                            cudaStream_t stream) const {
     launch_pack(parameters, network_.parameter_count(), places.data(), static_cast<int>(places.size()),

@@ -24,6 +24,8 @@ class DeviceClosureLoss final : public DeviceLoss {
     sizes_.reserve(samples * resolved_);
   }
 
+  std::string kernels() const override { return network_.kernels(); }
+
   void evaluate(const float* parameters, const BatchSource& source, const Sample* samples, double noise,
                 float* gradient, double* losses, cudaStream_t stream) override {
     const int models = static_cast<int>(network_.models()), batch = static_cast<int>(dims_.batch),

@@ -60,6 +60,7 @@ class DeviceDescent final : public Descent<float> {
   }
 
   std::size_t most_steps() const override { return longest_take; }
+  std::string kernels() const override { return loss_->kernels(); }
 
   void take(std::size_t first, std::size_t count, std::span<StepReport> reports) override {
     const std::size_t models = seeds_.size();

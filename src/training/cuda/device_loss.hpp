@@ -1,6 +1,8 @@
 // Losses on the device: the counterparts of training/losses.hpp, for several models at once.
 #pragma once
 
+#include <string>
+
 #include "network/cuda/device_network.hpp"
 #include "training/cuda/kernels.hpp"
 #include "training/losses.hpp"
@@ -21,6 +23,8 @@ class DeviceLoss {
   /// parameters) and losses (model). Queued on the stream.
   virtual void evaluate(const float* parameters, const BatchSource& source, const Sample* samples,
                         double noise, float* gradient, double* losses, cudaStream_t stream) = 0;
+  /// Which ones it takes, for those who measure.
+  virtual std::string kernels() const = 0;
 };
 
 /// The loss of a stage for `models` batches of samples of the given shape.

@@ -24,6 +24,8 @@ class SequenceRolloutLoss final : public DeviceRolloutLoss {
     for (std::size_t s = 1; s < steps_; ++s) x_[s].reserve(chains() * shape.d_in);
   }
 
+  std::string kernels() const override { return network_.kernels(); }
+
  private:
   float* x(std::size_t s) const { return s == 0 ? first_x() : x_[s].data(); }
 

@@ -35,6 +35,8 @@ class StepwiseRolloutLoss final : public AutoregressiveRolloutLoss {
   }
 
  private:
+  std::string kernels_of_steps() const override { return network_.kernels(); }
+
   float* memory(std::size_t s) const { return s == 0 ? memory_.data() : memories_[s].data(); }
 
   void later_steps(const float* parameters, cudaStream_t stream) override {
