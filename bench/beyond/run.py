@@ -1,4 +1,4 @@
-"""What could help KdV beyond its training horizon, each alone, at the same simulated time: docs/training.md, "Beyond the horizon".
+"""What could help KdV beyond its training horizon, at the same simulated time: docs/training.md, "Beyond the horizon".
 
     PYTHONPATH=build/python /usr/bin/python3 bench/beyond/run.py -o runs/beyond [--only base,reached] [--seeds 0,1]
 
@@ -7,10 +7,13 @@ half       2000 of them
 reached    these 2000, and 2000 on [0,1] from the resolved states that rollouts of `half` have reached at t = 1
 restarts   base, in windows of half the length that start anywhere with an empty memory
 later      2000 on [0,2], in windows of length 1 that start anywhere
+longer     2000 on [0,2]
+longer-half     1000 of them
+longer-reached  these 1000, and 1000 on [0,2] from the resolved states that rollouts of `longer-half` have reached at t = 2
 closure    1600 on [0,1], closure loss alone
 residual   the same, where the network learns what the cubic memory model leaves, and runs on top of it
 
-Errors are those of phi3 / psi3 in % on 400 fresh trajectories, mean and in brackets median, on [0,1], on [1,2], and on [1,2] from the true state at t = 1 with an empty memory.
+Errors are those of phi3 / psi3 in % on 400 fresh trajectories, mean and in brackets median, on [0,1], [1,2] and [2,3], and on [1,2] from the true state at t = 1 with an empty memory.
 A training takes two to three minutes of one core.
 """
 
@@ -45,6 +48,8 @@ def experiment(variant: str) -> str:
         text = text.replace("steps = 8000\n", f"steps = 8000\nwindow = {window}\n")
         text = text.replace("rollout_steps = 100\n", f"rollout_steps = {window - 1}\nwindow = {window}\n")
         text = text.replace("[training]\n", f"[training]\nvalidation_horizon = {horizon}\n")
+    if variant.startswith("longer"):
+        text = text.replace("rollout_steps = 100\n", "rollout_steps = 200\n").replace("\nhorizon = 1.0\n", "\nhorizon = 2.0\n")
     if variant in ("closure", "residual"):
         text = re.sub(STAGES, CLOSURE_ALONE, text).replace("[training]\n", '[training]\nselect = "loss"\n')
     return text
@@ -55,7 +60,7 @@ class Study:
         self.folder, self.seeds = folder, seeds
         folder.mkdir(parents=True, exist_ok=True)
         self.model = fields.FullModel("kdv")
-        self.test = self.model.run(fields.box(400, 2003), 2.0)[0]
+        self.test = self.model.run(fields.box(400, 2003), 3.0)[0]
 
     def memory_model(self) -> fields.MemoryModel:
         path = self.folder / "cubic_memory.h5"
@@ -76,6 +81,11 @@ class Study:
                 memory = self.memory_model()
                 of, validation = [(y, c - memory.along(y)) for y, c in of], (validation[0], validation[1] - memory.along(validation[0]))
             return of, validation
+        if variant.startswith("longer"):
+            of = [run(box(2000, 11) if variant == "longer" else box(2000, 11)[:1000], 2.0)]
+            if variant == "longer-reached":
+                of.append(run(self.rollout(self.trained("longer-half", self.seeds[0]), box(2000, 11)[:1000], 200)[:, -1], 2.0))
+            return of, run(box(50, 21), 2.0)
         horizon = 2.0 if variant == "later" else 1.0
         of = [run(box(2000, 11), horizon)]
         if variant in ("base", "restarts"):
@@ -130,19 +140,20 @@ def error(run, truth) -> str:
 
 
 def main() -> None:
-    variants = ["base", "half", "reached", "restarts", "later", "closure", "residual"]
+    variants = ["base", "half", "reached", "restarts", "later", "longer", "longer-half", "longer-reached", "closure", "residual"]
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("-o", "--output", type=Path, required=True)
     parser.add_argument("--only", type=lambda text: text.split(","), default=variants)
     parser.add_argument("--seeds", type=lambda text: [int(seed) for seed in text.split(",")], default=[0, 1])
     options = parser.parse_args()
     study = Study(options.output, options.seeds)
-    print("| | seed | [0,1] | [1,2] | [1,2], memory lost at t = 1 |\n|---|---|---|---|---|")
+    print("| | seed | [0,1] | [1,2] | [2,3] | [1,2], memory lost at t = 1 |\n|---|---|---|---|---|---|")
     for variant in options.only:
         for seed in options.seeds:
             model, memory = study.trained(variant, seed), study.memory_model() if variant == "residual" else None
-            run, again = study.rollout(model, study.test[:, 0], 200, memory), study.rollout(model, study.test[:, 100], 100, memory)
-            print(f"| {variant} | {seed} | {error(run[:, :101], study.test[:, :101])} | {error(run[:, 100:], study.test[:, 100:])} | {error(again, study.test[:, 100:])} |", flush=True)
+            run, again = study.rollout(model, study.test[:, 0], 300, memory), study.rollout(model, study.test[:, 100], 100, memory)
+            units = [error(run[:, first : first + 101], study.test[:, first : first + 101]) for first in (0, 100, 200)]
+            print(f"| {variant} | {seed} | {' | '.join(units)} | {error(again, study.test[:, 100:201])} |", flush=True)
 
 
 if __name__ == "__main__":

@@ -66,7 +66,8 @@ class GeneralLayer {
 
   /// out, u (rows, d_model); out is overwritten
   virtual void forward(const LayerPass<T>& pass, T* out, const T* u, BlockStates<T> final_state) = 0;
-  /// d_u and d_initial are overwritten, and d_weights when pass.sums are made. d_final is of every step where the forward pass left all states.
+  /// d_u and d_initial are overwritten, and d_weights when pass.sums are made. d_final is of every step where the
+  /// forward pass left all states.
   virtual void backward(const LayerPass<T>& pass, T* d_u, BlockTensors<T> d_weights, BlockStates<T> d_initial,
                         const T* d_out, const T* u, BlockStates<const T> d_final) = 0;
 };
