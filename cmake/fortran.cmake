@@ -1,5 +1,8 @@
 # mac::fortran: the Fortran modules over the runtime, where there is a compiler.
 include(CheckLanguage)
+if(NOT CMAKE_Fortran_COMPILER)  # it may have been installed since: `make test` does so after `make demo`
+  unset(CMAKE_Fortran_COMPILER CACHE)
+endif()
 check_language(Fortran)
 set(MAC_HAS_FORTRAN OFF)
 if(CMAKE_Fortran_COMPILER)
