@@ -48,6 +48,8 @@ TEST(ParallelFor, RethrowsAFailureAndSkipsWhatIsLeft) {
   const auto run = [&] {
     parallel_for(10000, 3, [&](std::size_t i, std::size_t) {
       if (i == 7) throw std::runtime_error("seven");
+      // So long that the others cannot finish while the thread that failed waits for a core before it says so.
+      if (i > 7) std::this_thread::sleep_for(std::chrono::milliseconds(1));
       ++done;
     });
   };
