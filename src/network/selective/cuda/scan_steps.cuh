@@ -102,7 +102,7 @@ __global__ void __launch_bounds__(most_step_channels, steps_blocks<T>)
           states_before<const T>(p.initial, {states.data, states.stride, states.step}, sequence, t);
       T* const to = states.after(sequence, t, time);
       T some[some_states];
-      read_some<WHOLE>(some, from, 0, n_states, inner, c);
+      read_some<WHOLE>(some, from, 0, n_states, inner, c);  // on their way while Δ is computed
       const T step = channel.step(p, projected), v = p.v[row * inner + c], step_v = step * v;
       T sum = 0;
       for (int first = 0; first < n_states; first += some_states) {
